@@ -1,0 +1,92 @@
+"""Every error that qwenperf raises on purpose: one class, one exit code, one piece of advice.
+
+A message says what was seen (names, values); the advice says what to do about it. This module knows
+nothing of the rest of the package, so that every room may raise from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class QwenperfError(Exception):
+    """Base of the tree. ``exit_code`` is what the command line ends with."""
+
+    exit_code: ClassVar[int] = 70
+    default_advice: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, advice: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.advice = advice or self.default_advice
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.advice}".strip()
+
+
+class UsageError(QwenperfError):
+    """A command, option or argument that does not make sense."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A setting, budget file or model configuration that cannot be honoured; names the field."""
+
+
+class UnknownNameError(UsageError):
+    """A name that is not registered; offers the nearest one."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        super().__init__(f"unknown {kind} {name!r}.", advice=nearest_advice(name, self.known))
+
+
+class CheckpointError(UsageError):
+    """A checkpoint file that is missing, cut short, or not what its config says; names the file."""
+
+
+class RecordError(UsageError):
+    """A record (run.json) that cannot be read; names the file and the key."""
+
+
+class CapacityError(UsageError):
+    """A request that does not fit the pre-allocated cache, refused before anything runs."""
+
+    default_advice = "Raise the cache capacity or generate fewer tokens."
+
+
+class TokenError(UsageError):
+    """Prompt tokens that no engine can accept: empty, or outside the vocabulary."""
+
+
+class OutputError(UsageError):
+    """A place that cannot be written to."""
+
+    default_advice = "Give a writable folder with --out."
+
+
+class EnvironmentUnfitError(QwenperfError):
+    """This machine, or its software, cannot give the answer that was asked for."""
+
+    exit_code = 4
+
+
+class MeasurementError(QwenperfError):
+    """A case was started and gave no usable measurement (crash, time limit, void windows)."""
+
+    exit_code = 5
+
+
+class NothingMeasuredError(MeasurementError):
+    """No case was measured, or a declared case is missing: never green."""
+
+
+def nearest_advice(name: str, known: Iterable[str]) -> str:
+    """Return ``Did you mean 'x'? Known: ...`` for a name that is not in ``known``."""
+    known = tuple(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Known: {', '.join(known)}." if known else hint.strip()

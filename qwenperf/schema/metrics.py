@@ -1,0 +1,135 @@
+"""The metric registry: every quantity that a case can report, with unit, direction, kind and formula.
+
+Docs, tables, JSON, budgets and ASV read names, units and directions from here, so a quantity is
+defined once. *Deterministic* metrics are the same on every repetition of a program; *timed* ones are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from qwenperf.errors import UnknownNameError
+
+
+class Direction(StrEnum):
+    """Which way a metric improves; ``NONE`` for facts that are neither good nor bad."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    NONE = "none"
+
+
+class Kind(StrEnum):
+    """Whether a metric repeats exactly (deterministic) or carries noise (timed)."""
+
+    DETERMINISTIC = "deterministic"
+    TIMED = "timed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricDefinition:
+    """One entry of the registry. ``formula`` is written in the names of the glossary."""
+
+    name: str
+    unit: str
+    direction: Direction
+    kind: Kind
+    formula: str
+    description: str
+
+
+def _timed(name: str, unit: str, direction: Direction, formula: str, description: str) -> MetricDefinition:
+    return MetricDefinition(
+        name=name, unit=unit, direction=direction, kind=Kind.TIMED, formula=formula, description=description
+    )
+
+
+def _fixed(name: str, unit: str, direction: Direction, formula: str, description: str) -> MetricDefinition:
+    return MetricDefinition(
+        name=name, unit=unit, direction=direction, kind=Kind.DETERMINISTIC, formula=formula, description=description
+    )
+
+
+_LOW, _HIGH, _NONE = Direction.LOWER, Direction.HIGHER, Direction.NONE
+
+_DEFINITIONS = (
+    _timed("ttft_s", "s", _LOW, "t(first token on host) - t(request)",
+           "Time to first token, steady state: prefill, choice of the first token, and its arrival on the host."),
+    _timed("tpot_s", "s", _LOW, "(t(request end) - t(request) - ttft_s) / (new_tokens - 1)",
+           "Time per output token after the first, over one whole request; a batch counts as one step."),
+    _timed("itl_p50_s", "s", _LOW, "median over steps of t(token i on host) - t(token i-1 on host)",
+           "Inter-token latency as a streaming caller sees it: one decode step per call, blocked on each."),
+    _timed("itl_p99_s", "s", _LOW, "99th percentile over steps of t(token i on host) - t(token i-1 on host)",
+           "The slow tail of the inter-token latency, over all streamed steps of all trials."),
+    _timed("decode_tokens_per_s", "tokens/s", _HIGH, "batch / tpot_s",
+           "Decode throughput in steady state, over the whole batch, without prefill."),
+    _timed("prefill_tokens_per_s", "tokens/s", _HIGH, "batch * prompt_length / ttft_s",
+           "Prompt tokens read per second, over the whole batch."),
+    _timed("request_s", "s", _LOW, "t(last token on host) - t(request)",
+           "One whole request in steady state: prefill and all new tokens."),
+    _timed("request_tokens_per_s", "tokens/s", _HIGH, "batch * new_tokens / request_s",
+           "New tokens per second of a whole steady request, prefill included."),
+    _timed("cold_request_s", "s", _LOW, "t(last token) - t(request) of the first request of a fresh process",
+           "The first request, every compile counted, persistent compilation cache off."),
+    _timed("cold_tokens_per_s", "tokens/s", _HIGH, "batch * new_tokens / cold_request_s",
+           "New tokens per second of the first request, every compile counted."),
+    _timed("compile_s", "s", _LOW, "sum of backend compile durations in the process, cache hits excluded",
+           "Seconds spent compiling, measured with the persistent compilation cache off."),
+    _timed("scaling_per_100_tokens", "ratio", _LOW, "100 * slope(step time over position) / median(step time)",
+           "Relative growth of the time of one decode step per 100 positions; 0 is flat."),
+    _timed("mbu", "ratio", _HIGH, "bytes_per_step / tpot_s / roofline bytes/s",
+           "Model bandwidth utilisation: weights and cache read per step against the memory roofline measured here."),
+    _timed("mfu", "ratio", _HIGH, "flops_per_step / tpot_s / roofline flop/s",
+           "Model FLOP utilisation of decoding against the matrix-product roofline measured here."),
+    _timed("peak_rss_bytes", "bytes", _LOW, "maximum resident set of the measuring process",
+           "Peak resident memory of the whole process: runtime, weights, compiler and all."),
+    _fixed("compiles_cold", "count", _LOW, "backend compiles in phase cold",
+           "Programs compiled by the first request of the process."),
+    _fixed("compiles_warmup", "count", _LOW, "backend compiles in phase warmup",
+           "Programs compiled while warming up after the first request."),
+    _fixed("compiles_steady", "count", _LOW, "backend compiles in phase steady",
+           "Programs compiled after warm-up; anything but 0 means unstable shapes, and voids the window."),
+    _fixed("cache_hits", "count", _NONE, "persistent compilation cache hits in the process",
+           "Programs taken from the persistent compilation cache, counted apart from compiles."),
+    _fixed("dispatches_per_token", "count", _LOW, "program executions of one request / new_tokens",
+           "How often the host starts a program for one new token; 1/new_tokens when the loop is on the device."),
+    _fixed("argument_bytes", "bytes", _LOW, "memory_analysis().argument_size_in_bytes of the decode step",
+           "Bytes that the compiled decode step takes as arguments."),
+    _fixed("output_bytes", "bytes", _LOW, "memory_analysis().output_size_in_bytes of the decode step",
+           "Bytes that the compiled decode step returns."),
+    _fixed("temp_bytes", "bytes", _LOW, "memory_analysis().temp_size_in_bytes of the decode step",
+           "Scratch bytes of the compiled decode step."),
+    _fixed("alias_bytes", "bytes", _HIGH, "memory_analysis().alias_size_in_bytes of the decode step",
+           "Argument bytes that the compiled decode step updates in place (donated and really aliased)."),
+    _fixed("peak_bytes", "bytes", _LOW, "argument_bytes + output_bytes + temp_bytes - alias_bytes",
+           "Memory that the compiled decode step needs at once."),
+    _fixed("kv_cache_bytes", "bytes", _LOW, "2 * layers * batch * kv_heads * capacity * head_dim * itemsize",
+           "Size of the KV cache by formula."),
+    _fixed("kv_cache_allocated_bytes", "bytes", _LOW, "sum of nbytes over the cache's arrays",
+           "Size of the KV cache as allocated."),
+    _fixed("weight_bytes", "bytes", _LOW, "sum of nbytes over the model's parameters",
+           "Size of the weights."),
+    _fixed("bytes_per_step", "bytes", _LOW, "weight bytes read + kv_cache_bytes (embedding table: only the rows used)",
+           "Bytes that one decode step has to read at least."),
+    _fixed("flops_per_step", "flop", _LOW, "2 * batch * (matrix parameters) + 4 * batch * layers * heads * head_dim * keys",
+           "Arithmetic of one decode step with cache, by formula."),
+    _fixed("tokens_equal", "ratio", _HIGH, "generated tokens before the first divergence / generated tokens, worst row",
+           "Share of the generated tokens that agree with uncached greedy decoding; 1 is equal."),
+    _fixed("max_logit_error", "ratio", _LOW, "max |cached - uncached| / max |uncached| over teacher-forced steps",
+           "Largest difference of logits with and without cache, fed the same tokens."),
+)  # fmt: skip
+
+REGISTRY: dict[str, MetricDefinition] = {definition.name: definition for definition in _DEFINITIONS}
+
+
+def lookup(name: str) -> MetricDefinition:
+    """Return the definition of ``name``.
+
+    Raises:
+      UnknownNameError: no such metric; offers the nearest name.
+    """
+    try:
+        return REGISTRY[name]
+    except KeyError:
+        raise UnknownNameError("metric", name, REGISTRY) from None

@@ -1,0 +1,1 @@
+"""Cases and suites: data only, listed without JAX by every edge of the house."""

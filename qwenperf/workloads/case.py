@@ -1,0 +1,81 @@
+"""A case: model x engine x workload x device, as data with a stable id."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from qwenperf.errors import ConfigError, UnknownNameError
+
+DTYPES = ("f32", "bf16")
+ENGINES = ("eager", "naive", "padded", "cached-concat", "cached-host", "cached")
+"""The rungs of the ladder, slowest first; ``decode.ladder`` gives each its settings."""
+
+REFERENCE_RUNGS = ("eager", "naive", "padded", "cached-concat")
+"""Rungs that exist to be measured against: their tokens are judged, their shapes and speed are not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What is asked of an engine: ``batch`` prompts of ``prompt_length`` tokens, ``new_tokens`` more for each."""
+
+    prompt_length: int
+    new_tokens: int
+    batch: int = 1
+    dtype: str = "f32"
+
+    def __post_init__(self) -> None:
+        """Refuse what no engine can do.
+
+        Raises:
+          ConfigError: a size below its minimum (2 new tokens: a time per token needs one after the first).
+          UnknownNameError: an unknown dtype.
+        """
+        for name, least in (("prompt_length", 1), ("new_tokens", 2), ("batch", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise ConfigError(f"workload {name} is {value!r}, which is not a whole number of at least {least}.")
+        if self.dtype not in DTYPES:
+            raise UnknownNameError("dtype", self.dtype, DTYPES)
+
+    @property
+    def label(self) -> str:
+        """The workload's part of a case id, such as ``b1-p128-n64-f32``."""
+        return f"b{self.batch}-p{self.prompt_length}-n{self.new_tokens}-{self.dtype}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One thing to measure. ``model`` is a preset, a folder or a hub id; ``engine`` a rung.
+
+    ``trials`` is how many steady requests are timed, ``time_limit_s`` when a hung case is given up.
+    """
+
+    model: str
+    engine: str
+    workload: Workload
+    trials: int = 5
+    time_limit_s: float = 120.0
+    seed: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Stable name: ``model/engine/workload``."""
+        return f"{self.model}/{self.engine}/{self.workload.label}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the case as plain JSON data; ``from_json`` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Case:
+        """Read a case from plain JSON data.
+
+        Raises:
+          ConfigError: a missing or unknown key.
+        """
+        try:
+            return cls(**{**data, "workload": Workload(**data["workload"])})
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"not a case: {error}.") from error

@@ -1,0 +1,65 @@
+"""Suites: named lists of cases. Data only; nothing here imports JAX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qwenperf.errors import UnknownNameError
+from qwenperf.workloads.case import ENGINES, Case, Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """A named list of cases. ``about`` says in one line what it answers and about how long it takes."""
+
+    name: str
+    about: str
+    cases: tuple[Case, ...]
+
+
+def ladder(model: str, workload: Workload, *, engines: tuple[str, ...] = ENGINES, **case: float) -> tuple[Case, ...]:
+    """Return one case an engine, slowest first, all of one model and workload."""
+    return tuple(Case(model=model, engine=engine, workload=workload, **case) for engine in engines)  # type: ignore[arg-type]
+
+
+_SMALL = Workload(prompt_length=16, new_tokens=20)
+_GPT2 = Workload(prompt_length=8, new_tokens=15)
+_REAL = Workload(prompt_length=32, new_tokens=32)
+
+SUITES: dict[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        Suite(
+            name="quick",
+            about="the speed-up of a KV cache on a small model, 30 s",
+            cases=ladder("4x128", _SMALL, engines=("naive", "cached"), trials=5),
+        ),
+        Suite(
+            name="smoke",
+            about="every rung on a small model, then the real SmolLM2 weights, 3 minutes",
+            cases=(*ladder("4x128", _SMALL), *ladder("smollm2-135m", _REAL, engines=("cached-host", "cached"))),
+        ),
+        Suite(
+            name="gpt2",
+            about="every rung at GPT-2 size, 15 tokens",
+            cases=ladder("gpt2-size", _GPT2, time_limit_s=600.0),
+        ),
+        Suite(
+            name="smollm2",
+            about="every rung on the real SmolLM2 weights",
+            cases=ladder("smollm2-135m", _REAL, time_limit_s=900.0),
+        ),
+    )
+}
+
+
+def find_suite(name: str) -> Suite:
+    """Return the suite called ``name``.
+
+    Raises:
+      UnknownNameError: no such suite; offers the nearest name.
+    """
+    try:
+        return SUITES[name]
+    except KeyError:
+        raise UnknownNameError("suite", name, SUITES) from None

@@ -1,0 +1,52 @@
+"""Model presets as data: shapes by the keys of Hugging Face's ``config.json``. Nothing here imports JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Shape = dict[str, Any]
+
+
+def _qwen2(hidden: int, layers: int, heads: int, kv_heads: int, intermediate: int, vocab: int, **other: Any) -> Shape:
+    return {
+        "model_type": "qwen2",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "intermediate_size": intermediate,
+        "vocab_size": vocab,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1000000.0,
+        "max_position_embeddings": 32768,
+        "tie_word_embeddings": True,
+        **other,
+    }
+
+
+SMOLLM2 = "smollm2-135m"
+"""The preset with real weights, where they can be fetched."""
+
+PRESETS: dict[str, Shape] = {
+    "tiny": _qwen2(64, 2, 4, 2, 128, 256, max_position_embeddings=1024),
+    "4x128": _qwen2(128, 4, 4, 2, 512, 1000, max_position_embeddings=4096),
+    # Qwen2's layout in the size of GPT-2 small.
+    "gpt2-size": _qwen2(768, 12, 12, 12, 3072, 50257, max_position_embeddings=1024),
+    "qwen2.5-0.5b": _qwen2(896, 24, 14, 2, 4864, 151936),
+    "qwen2.5-1.5b": _qwen2(1536, 28, 12, 2, 8960, 151936),
+    "qwen2.5-3b": _qwen2(2048, 36, 16, 2, 11008, 151936),
+    "qwen2.5-7b": _qwen2(3584, 28, 28, 4, 18944, 152064, tie_word_embeddings=False),
+    SMOLLM2: _qwen2(576, 30, 9, 3, 1536, 49152)
+    | {"model_type": "llama", "rms_norm_eps": 1e-5, "rope_theta": 100000.0, "max_position_embeddings": 8192},
+}
+
+ABOUT: dict[str, str] = {
+    "tiny": "2 layers x 64, for tests",
+    "4x128": "4 layers x 128, vocabulary 1,000",
+    "gpt2-size": "12 layers x 768, vocabulary 50,257",
+    "qwen2.5-0.5b": "the shape of Qwen2.5-0.5B, seeded weights",
+    "qwen2.5-1.5b": "the shape of Qwen2.5-1.5B, seeded weights",
+    "qwen2.5-3b": "the shape of Qwen2.5-3B, seeded weights",
+    "qwen2.5-7b": "the shape of Qwen2.5-7B, seeded weights",
+    SMOLLM2: "SmolLM2-135M-Instruct, real weights where they can be fetched",
+}

@@ -21,7 +21,7 @@ Json = Mapping[str, Any]
 class Outcome(StrEnum):
     """What a gate says; timed gates may be inconclusive."""
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - a verdict, not a secret
     FAIL = "fail"
     IMPROVED = "improved"
     INCONCLUSIVE = "inconclusive"
@@ -182,7 +182,7 @@ class Roofline:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamEvidence:
-    """Time of each streamed decode step. ``positions[i]`` is the position written by step i, ``step_s[trial][i]`` its seconds."""
+    """Time of each streamed decode step: step i writes ``positions[i]`` and takes ``step_s[trial][i]`` seconds."""
 
     positions: tuple[int, ...]
     step_s: tuple[tuple[float, ...], ...]
@@ -237,7 +237,7 @@ class CaseRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """One execution of some cases at one commit in one environment. ``declared`` lists every case that was asked for."""
+    """One execution of some cases at one commit in one environment. ``declared``: every case that was asked for."""
 
     id: str
     created_at: str

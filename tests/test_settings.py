@@ -1,0 +1,72 @@
+"""Settings merge from three sources, each value with its origin."""
+
+import pytest
+
+from qwenperf.errors import ConfigError
+from qwenperf.settings import Settings, from_environment, from_flags, from_table, merge
+
+
+def test_flags_overrule_variables_and_variables_the_file():
+    """A flag wins over a variable, a variable over pyproject.toml, and each origin is told."""
+    settings = merge(
+        from_table({"suite": "quick", "trials": 3, "time-limit": 9}, "pyproject.toml"),
+        from_environment({"QWENPERF_TRIALS": "4", "QWENPERF_TIME_LIMIT": "8", "HOME": "/root"}),
+        from_flags({"time_limit_s": 7.0, "out": None}),
+    )
+    assert (settings.suite, settings.trials, settings.time_limit_s, settings.out) == ("quick", 4, 7.0, "profiles")
+    assert settings.origins["suite"] == "pyproject.toml [tool.qwenperf] suite"
+    assert settings.origins["trials"] == "QWENPERF_TRIALS"
+    assert settings.origins["time_limit_s"] == "--time-limit"
+    assert settings.origins["out"] == "default"
+
+
+def test_nothing_given_is_the_defaults():
+    """Without any source every value is its default."""
+    assert merge() == Settings(origins=dict.fromkeys(Settings().__dataclass_fields__.keys() - {"origins"}, "default"))
+
+
+def test_an_unknown_key_of_the_file_offers_the_nearest():
+    """A mistyped key names itself, its file and the nearest known key."""
+    with pytest.raises(ConfigError, match=r"pyproject.toml \[tool.qwenperf\] time_limit.*Did you mean 'time-limit'"):
+        from_table({"time_limit": 3}, "pyproject.toml")
+
+
+def test_the_budgets_table_is_left_to_its_own_reader():
+    """Budgets live in the same table and are no setting."""
+    assert not from_table({"budgets": {"*": {}}}, "pyproject.toml").values
+
+
+def test_an_unknown_variable_offers_the_nearest():
+    """A mistyped variable is an error, never ignored."""
+    with pytest.raises(ConfigError, match="QWENPERF_TRIAL.*Did you mean 'QWENPERF_TRIALS'"):
+        from_environment({"QWENPERF_TRIAL": "3"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("QWENPERF_TRIALS", "many"),
+        ("QWENPERF_TRIALS", "0"),
+        ("QWENPERF_TIME_LIMIT", "-1"),
+        ("QWENPERF_TIME_LIMIT", "inf"),
+        ("QWENPERF_TRACE", "perhaps"),
+        ("QWENPERF_OUT", ""),
+        ("QWENPERF_INCONCLUSIVE", "wran"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_names_its_origin(variable, text):
+    """A value that cannot be read is an error that names where it was written."""
+    with pytest.raises(ConfigError, match=f"{variable} is '{text}'"):
+        from_environment({variable: text})
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("yes", True), ("false", False), ("Off", False)])
+def test_a_switch_is_read_from_words(text, value):
+    """Switches are written as people write them."""
+    assert merge(from_environment({"QWENPERF_TRACE": text})).trace is value
+
+
+def test_a_boolean_is_no_number_of_trials():
+    """True is not 1: a switch in the place of a number is an error."""
+    with pytest.raises(ConfigError):
+        from_table({"trials": True}, "pyproject.toml")

@@ -1,0 +1,90 @@
+"""Records to JSON and back, driven by the type hints of ``records``: a new field needs no code here.
+
+Reading is strict: a missing required key, a wrong type, an unknown enum value, a number that is not finite or
+another schema version is a ``RecordError`` that names the file, the key path and what was seen. Keys that a
+record does not know go to its ``extra`` and are written back beside the others.
+
+Writing never loses the rest of a result: a value that JSON cannot hold (NaN, infinity, an object that is
+no data) is left out together with the smallest part around it that may be missing, such as one metric, and a
+finding ``unwritable`` of the case or run names it. In free data (``spec``, ``data``, ``extra``) it becomes ``null``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from qwenperf.errors import RecordError
+from qwenperf.schema.hints import show
+from qwenperf.schema.reading import decode
+from qwenperf.schema.records import SCHEMA, CaseRecord, RunRecord
+from qwenperf.schema.writing import encode
+
+Record = TypeVar("Record")
+
+_ARRAY_OF_NUMBERS = re.compile(r"\[\s*\n\s*(-?[0-9][0-9.eE+-]*(?:,\s+-?[0-9][0-9.eE+-]*)*)\s*\n\s*\]")
+
+
+def to_json(record: RunRecord | CaseRecord) -> dict[str, Any]:
+    """Return ``record`` as plain JSON data.
+
+    Raises:
+      RecordError: a required key of the record itself (such as ``id``) cannot be written.
+    """
+    written: dict[str, Any] = encode(record, type(record), "", [])
+    return written
+
+
+def dumps(record: RunRecord | CaseRecord) -> str:
+    """Return ``record`` as JSON text: indented, arrays of numbers on one line, a newline at the end."""
+    text = json.dumps(to_json(record), indent=1, allow_nan=False)
+    # A string cannot hold a raw line break, so only real arrays match.
+    return _ARRAY_OF_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+
+
+def from_json(data: object, source: str = "") -> RunRecord:
+    """Read a run from plain JSON data. ``source`` is the file that messages name.
+
+    Raises:
+      RecordError: not a run of this schema; names the key path and what was seen.
+    """
+    prefix = f"{source}: " if source else ""
+    seen = data.get("schema") if isinstance(data, Mapping) else None
+    if seen != SCHEMA:
+        message = f"{prefix}schema is {show(seen)}; this version reads {SCHEMA!r}."
+        raise RecordError(message, advice="Read it with the qwenperf that wrote it, or measure again.")
+    return _read(data, RunRecord, prefix)
+
+
+def case_from_json(data: object, source: str = "") -> CaseRecord:
+    """Read one case from plain JSON data; errors as ``from_json``."""
+    return _read(data, CaseRecord, f"{source}: " if source else "")
+
+
+def loads(text: str, source: str = "") -> RunRecord:
+    """Read a run from JSON text; errors as ``from_json``, also for text that is no JSON."""
+    return from_json(_parse(text, source), source)
+
+
+def case_loads(text: str, source: str = "") -> CaseRecord:
+    """Read one case from JSON text; errors as ``from_json``, also for text that is no JSON."""
+    return case_from_json(_parse(text, source), source)
+
+
+def _parse(text: str, source: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{source or 'record'} is not JSON: {error}.", advice="Was it cut short?") from error
+
+
+def _read(data: object, kind: type[Record], prefix: str) -> Record:
+    try:
+        record: Record = decode(data, kind, "")
+    except RecordError as error:
+        raise RecordError(prefix + error.message, advice=error.advice) from None
+    except RecursionError:
+        raise RecordError(f"{prefix}the record is nested too deeply.") from None
+    return record

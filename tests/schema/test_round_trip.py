@@ -1,0 +1,64 @@
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any, get_args
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from qwenperf.schema import codec, hints
+from qwenperf.schema.records import CaseRecord, RunRecord
+
+slow_to_draw = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50)
+
+NAMES = st.text(max_size=6)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+FREE = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | FINITE | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@cache
+def record(kind):
+    """Draw a record of ``kind``; its ``extra`` never takes the name of a field."""
+    known = hints.known_fields(kind)
+    parts = {name: st.just(item.default) if name == "schema" else value(hint) for name, (hint, item) in known.items()}
+    extra = st.dictionaries(NAMES.map(lambda name: f"x-{name}"), FREE, max_size=2)
+    return st.builds(kind, **parts, extra=extra)
+
+
+def value(hint):  # noqa: PLR0911  one line a kind of hint
+    """Draw a value of a type hint."""
+    if (inner := hints.optional_of(hint)) is not None:
+        return st.none() | value(inner)
+    if hint is Any:
+        return FREE
+    if is_dataclass(hint):
+        return record(hint)
+    options = get_args(hint)
+    if hints.origin_of(hint) is tuple:
+        if options[-1] is Ellipsis:
+            return st.lists(value(options[0]), max_size=2).map(tuple)
+        return st.tuples(*map(value, options))
+    if hints.origin_of(hint) is Mapping:
+        return st.dictionaries(NAMES, value(options[1]), max_size=2)
+    if issubclass(hint, StrEnum):
+        return st.sampled_from(list(hint))
+    return {str: NAMES, bool: st.booleans(), int: st.integers(-(10**20), 10**20), float: FINITE}[hint]
+
+
+@slow_to_draw
+@given(record(RunRecord))
+def test_any_run_survives_the_way_to_text_and_back(run):
+    """Reading what was written gives the same run, unknown keys included."""
+    assert codec.loads(codec.dumps(run)) == run
+
+
+@slow_to_draw
+@given(record(CaseRecord))
+def test_any_case_survives_the_way_to_text_and_back(case):
+    """A case file of its own reads back as the same case."""
+    assert codec.case_loads(codec.dumps(case)) == case

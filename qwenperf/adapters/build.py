@@ -1,0 +1,71 @@
+"""One way in: whatever somebody calls their engine, as an engine.
+
+An engine of our protocols passes through; a pair, an object with steps, a model with its parameters and a bare
+function each get their adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from qwenperf.adapters.callable import CallableEngine
+from qwenperf.adapters.flax import flax_engine
+from qwenperf.adapters.steps import StepsEngine, prefix_logits
+from qwenperf.decode.engine import Engine, StepEngine
+from qwenperf.errors import UsageError
+
+ACCEPTED = (
+    "Give a generate(tokens, new_tokens) function, an object with such a method or with prefill and decode_step, "
+    "a (prefill, decode_step) pair, or a (model, params) pair whose model has apply()."
+)
+
+Logits = Callable[[Any], jax.Array]
+
+
+def as_engine(subject: Any, *, uncached: Logits | None = None, name: str = "") -> Engine:
+    """Return ``subject`` as an engine.
+
+    Args:
+      subject: see ``ACCEPTED``.
+      uncached: tokens [B, T] to logits [B, T, V] of the whole sequence; the truth to compare tokens with. A
+        pair without it is compared with its own ``prefill``.
+      name: what messages call it, where ``subject`` has no name.
+
+    Raises:
+      UsageError: nothing that generates tokens; names what was seen.
+    """
+    if isinstance(subject, tuple):
+        return _pair(subject, uncached, name)
+    if isinstance(subject, Engine) and uncached is None:
+        return subject
+    if isinstance(subject, StepEngine):
+        return _steps(subject.prefill, subject.decode_step, uncached, name or type(subject).__name__)
+    call = getattr(subject, "generate", subject)
+    if not callable(call):
+        raise UsageError(f"{_describe(subject)} is no engine.", advice=ACCEPTED)
+    uncached = uncached or getattr(subject, "uncached_logits", None)
+    return CallableEngine(name=name or _name(subject), call=call, uncached_logits=uncached)
+
+
+def _pair(pair: tuple[Any, ...], uncached: Logits | None, name: str) -> Engine:
+    if len(pair) == 2 and all(callable(part) for part in pair):
+        return _steps(pair[0], pair[1], uncached, name or _name(pair[1]))
+    if len(pair) == 2 and callable(getattr(pair[0], "apply", None)):
+        return flax_engine(pair[0], pair[1], name=name)
+    raise UsageError(f"({', '.join(_describe(part) for part in pair)}) is no engine.", advice=ACCEPTED)
+
+
+def _steps(prefill: Any, decode_step: Any, uncached: Logits | None, name: str) -> StepsEngine:
+    return StepsEngine(name=name, first=prefill, step=decode_step, uncached_logits=uncached or prefix_logits(prefill))
+
+
+def _name(subject: Any) -> str:
+    inner = getattr(subject, "func", subject)
+    return getattr(inner, "__name__", type(inner).__name__)
+
+
+def _describe(subject: Any) -> str:
+    return f"{type(subject).__name__} {subject!r}"[:80]

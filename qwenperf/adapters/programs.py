@@ -1,0 +1,54 @@
+"""The compiled program behind somebody's jitted step, with what the caller donates to it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from qwenperf.decode.engine import Program
+
+_HLO_NAMES = {"float": "f", "bfloat": "bf", "int": "s", "uint": "u", "complex": "c"}
+
+
+def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> Program | None:
+    """Lower and compile ``step`` for ``args``; ``None`` where it is not jitted, so that there is no one program.
+
+    ``state`` is the part of ``args`` that a step passes on to the next one: the cache and what goes with it.
+    """
+    step, args = _unwrap(step, args)
+    lower = getattr(step, "lower", None)
+    if lower is None:
+        return None
+    lowered = lower(*args)
+    infos = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]
+    donated = [(jax.tree_util.keystr(path), info) for path, info in infos if info.donated]
+    return Program(
+        name=name,
+        compiled=lowered.compile(),
+        lowered_text=lowered.as_text(),
+        donated=tuple(path for path, _ in donated),
+        donated_bytes=sum(_nbytes(info) for _, info in donated),
+        cache_shapes=tuple(sorted({hlo_shape(leaf) for leaf in jax.tree.leaves(state) if np.ndim(leaf) > 1})),
+    )
+
+
+def hlo_shape(array: Any) -> str:
+    """Write the shape of ``array`` as HLO does: ``f32[1,2,36,64]``."""
+    name = array.dtype.name
+    kind = name.rstrip("0123456789")
+    return f"{_HLO_NAMES.get(kind, kind)}{name[len(kind) :]}[{','.join(str(size) for size in array.shape)}]"
+
+
+def _unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    while isinstance(step, functools.partial) and not step.keywords:
+        step, args = step.func, (*step.args, *args)
+    return step, args
+
+
+def _nbytes(info: Any) -> int:
+    return int(math.prod(info.shape) * np.dtype(info.dtype).itemsize)

@@ -1,0 +1,75 @@
+"""What people hand over as a prompt, as int32 tokens [B, T]; and what their engines hand back, as new tokens.
+
+Knows shapes only: what a model thinks of a token is the engine's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from qwenperf.errors import MeasurementError, TokenError
+
+
+def as_tokens(prompt: Any) -> np.ndarray:
+    """Return ``prompt`` as int32 [B, T]; one row of tokens becomes a batch of one.
+
+    Raises:
+      TokenError: no tokens, rows of different lengths, or something other than whole numbers.
+    """
+    try:
+        tokens = np.asarray(prompt)
+    except ValueError as error:
+        raise TokenError("the prompt's rows have different lengths.", advice="Give rows of one length.") from error
+    if tokens.ndim == 1:
+        tokens = tokens[None]
+    if tokens.ndim != 2 or tokens.size == 0 or not np.issubdtype(tokens.dtype, np.integer):
+        raise TokenError(
+            f"the prompt is {tokens.dtype}{list(tokens.shape)}.",
+            advice="Give whole numbers of shape [T] or [B, T], at least one a row.",
+        )
+    return tokens.astype(np.int32)
+
+
+def new_tokens_only(result: Any, prompt_BT: Any, new_tokens: int, source: str) -> jax.Array:
+    """Return the [B, new_tokens] tokens of ``result``, which may repeat the prompt in front of them.
+
+    Raises:
+      MeasurementError: ``result`` has another shape; names ``source``.
+    """
+    batch, length = np.shape(prompt_BT)
+    shape = np.shape(result)
+    if shape == (batch, length + new_tokens):
+        return jnp.asarray(result)[:, length:]
+    if shape == (batch, new_tokens):
+        return jnp.asarray(result)
+    if batch == 1 and shape in ((new_tokens,), (length + new_tokens,)):
+        return new_tokens_only(jnp.asarray(result)[None], prompt_BT, new_tokens, source)
+    raise MeasurementError(
+        f"{source} returned shape {list(shape)} for {batch} prompt(s) of {length} and {new_tokens} new tokens.",
+        advice=f"Return the new tokens, [{batch}, {new_tokens}], or prompt and new tokens.",
+    )
+
+
+def last_logits(logits: jax.Array, source: str) -> jax.Array:
+    """Return logits [B, V] of the last position from [B, V] or [B, T, V].
+
+    Raises:
+      MeasurementError: any other rank; names ``source``.
+    """
+    if np.ndim(logits) == 3:
+        return logits[:, -1]
+    if np.ndim(logits) != 2:
+        raise MeasurementError(
+            f"{source} returned logits of shape {list(np.shape(logits))}.", advice="Return [B, V] or [B, T, V]."
+        )
+    return logits
+
+
+@jax.jit
+def greedy(logits_BV: jax.Array) -> jax.Array:
+    """Return the int32 token [B] of the largest logit, chosen on the device."""
+    return jnp.argmax(logits_BV, axis=-1).astype(jnp.int32)

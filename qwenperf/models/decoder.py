@@ -1,0 +1,113 @@
+"""The forward pass that Qwen2, Qwen2.5 and LLaMA share, as pure functions of (params, config).
+
+The families differ in data only: Qwen2 has a bias on q, k and v (``attention_bias``), and either may tie
+its output head to the embedding. ``params`` is a nested dict in Hugging Face's names and layout.
+Knows nothing of caches and loops: ``remember`` (see ``attention``) is where a caller keeps keys and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from qwenperf.models.attention import KeysValues, causal_mask, self_attention
+from qwenperf.models.config import ModelConfig
+from qwenperf.models.layers import Weights, contract_last, embed, gated_mlp, rms_norm
+from qwenperf.models.rotary import RotaryTables, Rotation, compute, look_up
+
+Params = Mapping[str, Any]
+RememberLayer = Callable[[int, KeysValues], KeysValues]
+"""Takes a layer's index and its new keys and values, returns all that its queries may attend to."""
+
+
+def forget(_layer: int, new: KeysValues) -> KeysValues:
+    """Keep nothing: queries attend to the keys and values of this very call."""
+    return new
+
+
+def forward(
+    params: Params,
+    config: ModelConfig,
+    tokens_BT: Int[Array, "B T"],
+    *,
+    positions_BT: Int[Array, "B T"],
+    mask_BTS: Bool[Array, "B T S"],
+    tables: RotaryTables | None = None,
+    remember: RememberLayer = forget,
+) -> tuple[Float[Array, "B T D"], tuple[KeysValues, ...]]:
+    """Return hidden states after the final norm, and each layer's keys and values.
+
+    Args:
+      params: the weights.
+      config: their shapes and constants.
+      tokens_BT: token ids, within the vocabulary.
+      positions_BT: each token's rotary position in its own row.
+      mask_BTS: which of the S keys (those that ``remember`` returns) each token may attend to.
+      tables: rotary tables that reach every position; ``None`` computes sines and cosines in every layer.
+      remember: where keys and values are kept between calls.
+    """
+    rotation = None if tables is None else look_up(tables, positions_BT)
+    hidden_BTD = embed(tokens_BT, params["embed_tokens"])
+    known = []
+    for index, layer in enumerate(params["layers"]):
+        turn = compute(config, positions_BT) if rotation is None else rotation
+        hidden_BTD, layer_known = _block(
+            hidden_BTD, layer, config, rotation=turn, mask_BTS=mask_BTS, remember=partial(remember, index)
+        )
+        known.append(layer_known)
+    return rms_norm(hidden_BTD, params["norm"], config.rms_norm_eps), tuple(known)
+
+
+def unembed(params: Params, config: ModelConfig, hidden_BTD: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+    """Return logits in f32."""
+    head = params["embed_tokens"] if config.tie_word_embeddings else params["lm_head"]
+    return contract_last(hidden_BTD, head["weight"], jnp.dtype(jnp.float32))
+
+
+def logits(
+    params: Params,
+    config: ModelConfig,
+    tokens_BT: Int[Array, "B T"],
+    *,
+    attention_mask_BT: Int[Array, "B T"] | Bool[Array, "B T"] | None = None,
+) -> Float[Array, "B T V"]:
+    """Return f32 logits of every position, computed without a cache.
+
+    Args:
+      params: the weights.
+      config: their shapes and constants.
+      tokens_BT: token ids, within the vocabulary.
+      attention_mask_BT: nonzero for tokens, zero for padding at either end of a row; ``None``: no padding.
+        Logits at padding are finite and mean nothing.
+    """
+    positions_BT, mask_BTT = whole_sequence(tokens_BT, attention_mask_BT)
+    hidden_BTD, _ = forward(params, config, tokens_BT, positions_BT=positions_BT, mask_BTS=mask_BTT)
+    return unembed(params, config, hidden_BTD)
+
+
+def whole_sequence(
+    tokens_BT: Int[Array, "B T"], attention_mask_BT: Int[Array, "B T"] | Bool[Array, "B T"] | None = None
+) -> tuple[Int[Array, "B T"], Bool[Array, "B T T"]]:
+    """Return positions, counted in each row from its first token that is not padding, and the causal mask."""
+    batch, length = tokens_BT.shape
+    order_BT = jnp.broadcast_to(jnp.expand_dims(jnp.arange(length, dtype=jnp.int32), 0), (batch, length))
+    causal_BTT = causal_mask(order_BT, length)
+    if attention_mask_BT is None:
+        return order_BT, causal_BTT
+    valid_BT = attention_mask_BT.astype(jnp.bool_)
+    positions_BT = jnp.maximum(jnp.cumsum(valid_BT, axis=-1, dtype=jnp.int32) - 1, 0)
+    return positions_BT, causal_BTT & jnp.expand_dims(valid_BT, 1)
+
+
+def _block(
+    hidden_BTD: Float[Array, "B T D"], layer: Weights, config: ModelConfig, *, rotation: Rotation, **attention: Any
+) -> tuple[Float[Array, "B T D"], KeysValues]:
+    normal_BTD = rms_norm(hidden_BTD, layer["input_layernorm"], config.rms_norm_eps)
+    attended_BTD, known = self_attention(normal_BTD, layer["self_attn"], config, rotation=rotation, **attention)
+    hidden_BTD = hidden_BTD + attended_BTD
+    normal_BTD = rms_norm(hidden_BTD, layer["post_attention_layernorm"], config.rms_norm_eps)
+    return hidden_BTD + gated_mlp(normal_BTD, layer["mlp"]), known

@@ -1,0 +1,64 @@
+"""Rotary position embedding in Hugging Face's layout: the two halves of a head are the pair's coordinates.
+
+    x = [a | b]  ->  [a cos - b sin | b cos + a sin],   angle[p, f] = p * theta ** (-f / F),  F = head_dim / 2
+
+Computed in f32 whatever the model's dtype. Sines come either from tables made once (``make_tables``,
+``look_up``) or from positions on the spot (``compute``); callers choose, layers cannot tell.
+Source: https://arxiv.org/abs/2104.09864.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from qwenperf.models.config import ModelConfig
+
+
+class RotaryTables(NamedTuple):
+    """Cosine and sine of every position (P) and frequency (F), made once for a model and a length."""
+
+    cos: Float[Array, "P F"]
+    sin: Float[Array, "P F"]
+
+
+class Rotation(NamedTuple):
+    """Cosine and sine for the tokens at hand."""
+
+    cos: Float[Array, "B T F"]
+    sin: Float[Array, "B T F"]
+
+
+def make_tables(config: ModelConfig, length: int) -> RotaryTables:
+    """Return tables for positions 0 to ``length - 1``; made with numpy, so that nothing is compiled for them."""
+    angle_PF = np.arange(length, dtype=np.float32)[:, None] * _inverse_frequencies(config)[None, :]
+    return RotaryTables(cos=jnp.asarray(np.cos(angle_PF)), sin=jnp.asarray(np.sin(angle_PF)))
+
+
+def look_up(tables: RotaryTables, positions_BT: Int[Array, "B T"]) -> Rotation:
+    """Read the tables at ``positions_BT``, which are within them (engines check that on the host)."""
+    return Rotation(*(table_PF.at[positions_BT].get(mode="promise_in_bounds") for table_PF in tables))
+
+
+def compute(config: ModelConfig, positions_BT: Int[Array, "B T"]) -> Rotation:
+    """Compute sines and cosines at ``positions_BT`` in the program itself."""
+    inverse_11F = jnp.asarray(_inverse_frequencies(config)[None, None, :])
+    angle_BTF = jnp.expand_dims(positions_BT.astype(jnp.float32), -1) * inverse_11F
+    return Rotation(cos=jnp.cos(angle_BTF), sin=jnp.sin(angle_BTF))
+
+
+def rotate(x_BTHD: Float[Array, "B T H D"], rotation: Rotation) -> Float[Array, "B T H D"]:
+    """Turn queries or keys by their position's angles; same for every head."""
+    cos_BT1F, sin_BT1F = (jnp.expand_dims(part_BTF, 2) for part_BTF in rotation)
+    first_BTHF, second_BTHF = jnp.split(x_BTHD.astype(jnp.float32), 2, axis=-1)
+    turned = (first_BTHF * cos_BT1F - second_BTHF * sin_BT1F, second_BTHF * cos_BT1F + first_BTHF * sin_BT1F)
+    return jnp.concatenate(turned, axis=-1).astype(x_BTHD.dtype)
+
+
+def _inverse_frequencies(config: ModelConfig) -> np.ndarray:
+    """Return theta ** (-f / F), rounded once to f32: the exponent's own rounding would grow with the position."""
+    exponent_F = np.arange(0, config.head_dim, 2, dtype=np.float64) / config.head_dim
+    return (1.0 / config.rope_theta**exponent_F).astype(np.float32)

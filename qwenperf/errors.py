@@ -80,6 +80,12 @@ class MeasurementError(QwenperfError):
     exit_code = 5
 
 
+class RefusedCallError(MeasurementError):
+    """An ahead-of-time executable was called with arguments that it was not compiled for."""
+
+    default_advice = "Keep shape, dtype and sharding of every argument as they were when it was compiled."
+
+
 class NothingMeasuredError(MeasurementError):
     """No case was measured, or a declared case is missing: never green."""
 

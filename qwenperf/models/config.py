@@ -21,16 +21,19 @@ STORED_DTYPES = ("float32", "bfloat16", "float16")
 _SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 _ALL_SIZES = (*_SIZES, "num_key_value_heads", "head_dim", "max_position_embeddings")
 _READ = frozenset(
-    (*_ALL_SIZES, "model_type", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "tie_word_embeddings")
-    + ("attention_bias", "hidden_act", "torch_dtype", "dtype", "layer_types", "use_sliding_window", "sliding_window")
-)
+    """
+    attention_bias dtype head_dim hidden_act layer_types max_position_embeddings model_type num_key_value_heads
+    rms_norm_eps rope_parameters rope_scaling rope_theta sliding_window tie_word_embeddings torch_dtype
+    use_sliding_window
+    """.split()
+) | set(_SIZES)
 # Training, generation and bookkeeping: no effect on the logits of a given sequence.
 _HARMLESS = frozenset(
     """
     _attn_implementation _name_or_path architectures attention_dropout attn_implementation auto_map bos_token_id
-    chunk_size_feed_forward eos_token_id id2label initializer_range is_llama_config label2id max_window_layers name_or_path
-    num_labels output_attentions output_hidden_states pad_token_id problem_type return_dict transformers.js_config
-    transformers_version use_cache
+    chunk_size_feed_forward eos_token_id id2label initializer_range is_llama_config label2id max_window_layers
+    name_or_path num_labels output_attentions output_hidden_states pad_token_id problem_type return_dict
+    transformers.js_config transformers_version use_cache
     """.split()
 )
 # Fields that change the numbers, with the only values that the code does.
@@ -182,7 +185,7 @@ def _rope_problem(data: Mapping[str, Any]) -> str:
                 f"{name} of type {', '.join(map(repr, sorted(map(str, kinds))))} is not supported; only 'default' is."
             )
         rest = set(rope) - {"rope_type", "type", "rope_theta"}
-        if rope.get("partial_rotary_factor") in {1, 1.0}:
+        if rope.get("partial_rotary_factor") == 1:
             rest -= {"partial_rotary_factor"}
         if rest:
             return f"{name} has {', '.join(sorted(map(str, rest)))}, which is not supported."

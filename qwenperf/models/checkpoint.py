@@ -1,0 +1,150 @@
+"""Checkpoints in Hugging Face's layout: a folder with ``config.json`` and safetensors, one file or sharded.
+
+A hub id becomes such a folder through ``huggingface_hub``. Files are mapped into memory and read tensor by
+tensor; nothing in them is executed (pickled weights are not read at all).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from qwenperf.errors import CheckpointError, EnvironmentUnfitError
+from qwenperf.models.assemble import Tensor, assemble
+from qwenperf.models.config import ModelConfig
+from qwenperf.models.parameters import Params
+
+CONFIG = "config.json"
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+_STORED = ("BF16", "F16", "F32")
+_PATTERNS = ["*.safetensors", "*.safetensors.index.json", CONFIG, "tokenizer.json"]
+
+
+def read_config(folder: Path) -> tuple[ModelConfig, Mapping[str, Any]]:
+    """Return the folder's configuration, as ours and as it stands in the file.
+
+    Raises:
+      CheckpointError: no ``config.json``, or not a JSON object.
+      ConfigError: it asks for what the code does not do.
+    """
+    data = _read_json(folder / CONFIG)
+    return ModelConfig.from_hf(data, source=str(folder / CONFIG)), data
+
+
+def load_folder(folder: Path, config: ModelConfig, dtype: str) -> Params:
+    """Return the parameters stored in ``folder``, in ``dtype`` (f32 or bf16).
+
+    Raises:
+      CheckpointError: a file or tensor is missing, left over, cut short or of another shape; names it.
+    """
+    tensors = {_our_name(tensor.name): tensor for tensor in _stored_tensors(folder)}
+    return assemble(config, tensors, dtype, str(folder))
+
+
+def download_snapshot(hub_id: str) -> Path:
+    """Return the local folder of a hub model (``owner/name`` or ``owner/name@revision``), downloading what is missing.
+
+    Raises:
+      EnvironmentUnfitError: the hub cannot be reached, or refuses.
+    """
+    from huggingface_hub import snapshot_download  # takes a while to import, and most runs need no hub
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    repository, _, revision = hub_id.partition("@")
+    try:
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=_PATTERNS))
+    except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
+        cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise EnvironmentUnfitError(
+            f"model {hub_id!r} could not be brought from the Hugging Face hub: {cause}.",
+            advice="Check the name and the network, or give a local folder with its files.",
+        ) from error
+
+
+def _stored_tensors(folder: Path) -> list[Tensor]:
+    if (folder / SINGLE).is_file():
+        return _open_file(folder / SINGLE)
+    if (folder / INDEX).is_file():
+        return _open_shards(folder)
+    others = sorted(path.name for path in folder.glob("*") if path.suffix in {".bin", ".pth", ".pt", ".gguf"})
+    seen = f"; it has {', '.join(others[:4])}" if others else ""
+    raise CheckpointError(
+        f"{folder}: neither {SINGLE} nor {INDEX} is there{seen}.",
+        advice="Only safetensors files are read from a folder.",
+    )
+
+
+def _open_shards(folder: Path) -> list[Tensor]:
+    index = folder / INDEX
+    weight_map = _read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        raise CheckpointError(f"{index}: weight_map is missing or is no object of tensor and file names.")
+    tensors: list[Tensor] = []
+    for shard in sorted(set(weight_map.values())):
+        # A name with a folder in it could lead anywhere.
+        if Path(shard).name != shard:
+            raise CheckpointError(f"{index}: shard {shard!r} is not the name of a file beside it.")
+        if not (folder / shard).is_file():
+            raise CheckpointError(f"{folder / shard}: the shard is missing; {INDEX} names it.")
+        tensors += _open_file(folder / shard)
+    _check_index(index, weight_map, tensors)
+    return tensors
+
+
+def _check_index(index: Path, weight_map: Mapping[str, str], tensors: list[Tensor]) -> None:
+    stored: dict[str, str] = {}
+    for tensor in tensors:
+        if tensor.name in stored:
+            raise CheckpointError(f"{tensor.file}: tensor {tensor.name!r} is also in {stored[tensor.name]}.")
+        stored[tensor.name] = tensor.file.name
+    for name in sorted(weight_map.keys() | stored.keys()):
+        if weight_map.get(name) != stored.get(name):
+            raise CheckpointError(
+                f"{index}: tensor {name!r} should be in {weight_map.get(name, 'no shard')} "
+                f"and is in {stored.get(name, 'no shard')}."
+            )
+
+
+def _open_file(path: Path) -> list[Tensor]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            stored = {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: cannot be read, it is cut short or damaged ({error}).") from error
+    for name, (_, dtype) in stored.items():
+        if dtype not in _STORED:
+            raise CheckpointError(f"{path}: tensor {name!r} is stored as {dtype}; only {', '.join(_STORED)} are read.")
+    return [Tensor(name=name, file=path, shape=shape, read=_reader(path, name)) for name, (shape, _) in stored.items()]
+
+
+def _reader(path: Path, name: str) -> Any:
+    def read() -> np.ndarray:
+        # Opened again for each tensor: a mapping that stays open keeps all pages read so far in memory.
+        with safe_open(path, framework="numpy") as file:
+            values: np.ndarray = file.get_tensor(name)
+            return values
+
+    return read
+
+
+def _our_name(name: str) -> str:
+    return name.removeprefix("model.")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: the file is missing.") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read as JSON ({error}).") from error
+    if not isinstance(data, dict):
+        raise CheckpointError(f"{path}: holds no JSON object.")
+    return data

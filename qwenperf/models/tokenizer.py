@@ -1,0 +1,128 @@
+"""Text to tokens and back: from a folder's ``tokenizer.json``, or rebuilt from a GGUF file's metadata.
+
+GGUF carries tokens and merges of a byte-level BPE and the *name* of how text is cut before it; the cuts
+themselves are written here, for the names that are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+
+from qwenperf.errors import CheckpointError
+
+TOKENIZER = "tokenizer.json"
+_CONTROL, _USER_DEFINED = 3, 4
+_QWEN2_CUT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokenizer:
+    """Encodes and decodes; ``vocab_size`` counts all ids, special ones too."""
+
+    backend: tokenizers.Tokenizer = field(repr=False)
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are."""
+        return int(self.backend.get_vocab_size(with_added_tokens=True))
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of ``text``; special tokens written out in it become their ids."""
+        return list(self.backend.encode(text).ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ``ids`` without special tokens; bytes that are no UTF-8 become U+FFFD."""
+        return str(self.backend.decode([int(token) for token in ids], skip_special_tokens=True))
+
+
+def folder_tokenizer(folder: Path) -> Tokenizer | None:
+    """Return the tokenizer of a checkpoint folder, or None where it has no ``tokenizer.json``.
+
+    Raises:
+      CheckpointError: the file cannot be read.
+    """
+    path = folder / TOKENIZER
+    if not path.is_file():
+        return None
+    try:
+        return Tokenizer(backend=tokenizers.Tokenizer.from_file(str(path)))
+    except Exception as error:  # the library raises bare Exception
+        raise CheckpointError(f"{path}: cannot be read as a tokenizer ({error}).") from error
+
+
+def metadata_tokenizer(get: Callable[[str], Any], source: str) -> Tokenizer | None:
+    """Rebuild the tokenizer of a GGUF file.
+
+    Args:
+      get: returns the metadata value of a key, or None.
+      source: the file, for messages.
+
+    Returns:
+      The tokenizer, or None when the file's kind of tokenizer is not known here (``unknown_kind`` says which).
+
+    Raises:
+      CheckpointError: tokens or merges are missing or do not fit each other.
+    """
+    if unknown_kind(get):
+        return None
+    tokens, merges = get("tokenizer.ggml.tokens"), get("tokenizer.ggml.merges")
+    if not tokens or not merges:
+        raise CheckpointError(f"{source}: metadata tokenizer.ggml.tokens or tokenizer.ggml.merges is missing.")
+    vocab = {token: index for index, token in enumerate(tokens)}
+    pairs = [tuple(merge.split(" ")) for merge in merges]
+    lost = next((pair for pair in pairs if len(pair) != 2 or "".join(pair) not in vocab), None)
+    if lost is not None or len(vocab) != len(tokens):
+        raise CheckpointError(f"{source}: tokenizer.ggml.merges and tokens do not fit each other ({lost}).")
+    backend = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=pairs, fuse_unk=False, byte_fallback=False))
+    normalizer, backend.pre_tokenizer = _CUTS[get("tokenizer.ggml.pre")]()
+    if normalizer is not None:
+        backend.normalizer = normalizer
+    backend.decoder = decoders.ByteLevel()
+    _add_special(backend, tokens, get("tokenizer.ggml.token_type") or ())
+    if get("tokenizer.ggml.add_bos_token"):
+        bos = get("tokenizer.ggml.bos_token_id")
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{tokens[bos]} $A", special_tokens=[(tokens[bos], bos)]
+        )
+    return Tokenizer(backend=backend)
+
+
+def unknown_kind(get: Callable[[str], Any]) -> str:
+    """Return why a GGUF file's tokenizer is not known here, or an empty string."""
+    model, pre = get("tokenizer.ggml.model"), get("tokenizer.ggml.pre")
+    if model != "gpt2":
+        return f"tokenizer.ggml.model {model!r}"
+    return "" if pre in _CUTS else f"tokenizer.ggml.pre {pre!r}"
+
+
+def _add_special(backend: tokenizers.Tokenizer, tokens: Sequence[str], kinds: Sequence[int]) -> None:
+    named = list(zip(tokens, kinds, strict=False))
+    special = [token for token, kind in named if kind == _CONTROL]
+    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
+    backend.add_tokens([AddedToken(token, normalized=False) for token, kind in named if kind == _USER_DEFINED])
+
+
+def _smollm() -> tuple[None, Any]:
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    return None, pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+
+
+def _gpt2() -> tuple[None, Any]:
+    return None, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+
+
+def _qwen2() -> tuple[Any, Any]:
+    cut = pre_tokenizers.Split(Regex(_QWEN2_CUT), behavior="isolated")
+    plain_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return normalizers.NFC(), pre_tokenizers.Sequence([cut, plain_bytes])
+
+
+_CUTS: Mapping[str, Callable[[], tuple[Any, Any]]] = {"smollm": _smollm, "gpt-2": _gpt2, "qwen2": _qwen2}

@@ -63,5 +63,5 @@ $(BIN)/uv: | $(BIN)/python
 
 $(INSTALLED): requirements/lock.txt pyproject.toml | $(BIN)/python $(UV)
 	$(UV) pip sync --quiet --python $(BIN)/python requirements/lock.txt
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $@

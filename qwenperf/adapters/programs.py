@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +27,7 @@ def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> P
         return None
     lowered = lower(*args)
     infos = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]
-    donated = [(jax.tree_util.keystr(path), info) for path, info in infos if info.donated]
+    donated = [(_argument(step, path), info) for path, info in infos if info.donated]
     return Program(
         name=name,
         compiled=lowered.compile(),
@@ -48,6 +49,13 @@ def _unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
     while isinstance(step, functools.partial) and not step.keywords:
         step, args = step.func, (*step.args, *args)
     return step, args
+
+
+def _argument(step: Callable[..., Any], path: tuple[Any, ...]) -> str:
+    """Write the path of an argument from its name on: ``state.kv_caches[0]``."""
+    side, which, *rest = path
+    name = getattr(which, "key", None) if side.idx else list(inspect.signature(step).parameters)[which.idx]
+    return f"{name}{jax.tree_util.keystr(tuple(rest))}"
 
 
 def _nbytes(info: Any) -> int:

@@ -1,0 +1,112 @@
+"""Calls of somebody's function, repeated and watched for compiles. Times nothing, so it may run beside anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from qwenperf.adapters import StepsEngine
+from qwenperf.decode.engine import Engine, StepEngine
+from qwenperf.errors import RefusedCallError, UsageError
+from qwenperf.measure.compiles import CompileLog
+from qwenperf.schema.records import CaseRecord, Evidence, metric
+
+WARM_STEPS = 2
+"""Decode steps that may compile: the first takes prefill's state, the second takes a step's own."""
+
+_FRESH = "Hand over fresh arguments for each call with calls=[...], or the (prefill, decode_step) pair."
+
+
+@dataclass(kw_only=True)
+class Watched:
+    """What a block or a series of calls compiled; ``result`` is the last call's."""
+
+    name: str
+    log: CompileLog = field(default_factory=CompileLog)
+    result: Any = None
+
+    def record(self) -> CaseRecord:
+        """Return the compiles as a case, so that a gate can read them."""
+        counts = {f"compiles_{phase}": self.log.count(phase) for phase in ("cold", "warmup", "steady")}
+        return CaseRecord(
+            id=self.name,
+            spec={"calls": self.name},
+            metrics={name: metric(name, count) for name, count in counts.items()},
+            evidence=Evidence(compiles=self.log.events),
+        )
+
+
+@contextmanager
+def steady_block(name: str) -> Iterator[Watched]:
+    """Watch a block that should compile nothing; a refused call within is evidence, and ends the block."""
+    watched = Watched(name=name)
+    with watched.log, watched.log.phase("steady"), _kept_refusals(watched.log):
+        yield watched
+
+
+def repeat_calls(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, name: str) -> Watched:
+    """Call ``function`` once for each of ``calls``: the first may compile, the others are steady.
+
+    Raises:
+      UsageError: fewer than two calls, or arguments that the first call gave up.
+    """
+    if len(calls) < 2:
+        raise UsageError(f"{len(calls)} call(s) of {name}: a recompile needs at least two.")
+    watched = Watched(name=name)
+    with watched.log, _kept_refusals(watched.log):
+        call = watched.log.watch(function, name)
+        for index, arguments in enumerate(calls):
+            _check_alive(name, arguments)
+            with watched.log.phase("steady" if index else "cold"):
+                watched.result = _ready(call(*arguments))
+    return watched
+
+
+def repeat_requests(engine: Engine, prompt_BT: np.ndarray, new_tokens: int) -> Watched:
+    """Generate with ``engine``: steady is all after the first steps, or the second request where it has no steps."""
+    if not isinstance(engine, StepEngine):
+        request = (prompt_BT, new_tokens)
+        return repeat_calls(engine.generate, [request, request], name=engine.name)
+    watched = Watched(name=engine.name)
+    with watched.log, _kept_refusals(watched.log):
+        tokens = _watch_steps(engine, watched.log).stream(prompt_BT, max(new_tokens, WARM_STEPS + 2))
+        with watched.log.phase("cold"):
+            made = [next(tokens) for _ in range(WARM_STEPS + 1)]
+        with watched.log.phase("steady"):
+            made += _ready(list(tokens))
+        watched.result = np.stack([np.asarray(token) for token in made], axis=1)[:, :new_tokens]
+    return watched
+
+
+def _watch_steps(engine: StepEngine, log: CompileLog) -> StepsEngine:
+    """Return the engine's steps with a ledger of their arguments; of a pair, of its very functions."""
+    pair = engine if isinstance(engine, StepsEngine) else None
+    pair = pair or StepsEngine(name="steps", first=engine.prefill, step=engine.decode_step)
+    return replace(pair, first=log.watch(pair.first, "prefill"), step=log.watch(pair.step, "decode_step"))
+
+
+@contextmanager
+def _kept_refusals(log: CompileLog) -> Iterator[None]:
+    """End quietly on a refused call: it is in the log, for the gate."""
+    try:
+        with log.refusals():
+            yield
+    except RefusedCallError:
+        pass
+
+
+def _check_alive(name: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse arrays that an earlier call gave up, before the runtime does so without naming anything."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(arguments)[0]:
+        if isinstance(leaf, jax.Array) and leaf.is_deleted():
+            where = f"arguments{jax.tree_util.keystr(path)}"
+            raise UsageError(f"{name} gave up {where} in an earlier call (it is donated).", advice=_FRESH)
+
+
+def _ready(result: Any) -> Any:
+    return jax.block_until_ready(result)  # type: ignore[no-untyped-call] # JAX leaves it untyped

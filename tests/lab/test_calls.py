@@ -1,0 +1,104 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from qwenperf.adapters import as_engine
+from qwenperf.errors import UsageError
+from qwenperf.lab.calls import repeat_calls, repeat_requests, steady_block
+
+PROMPT = np.array([[3, 1, 2]], np.int32)
+
+
+def logits_of(tokens):
+    return jax.nn.one_hot((tokens[:, -1] + 1) % 5, 5)
+
+
+@jax.jit
+def prefill(tokens):
+    return logits_of(tokens), tokens
+
+
+@jax.jit
+def growing_step(token, seen):
+    seen = jnp.concatenate([seen, token[:, None]], axis=1)
+    return logits_of(seen), seen
+
+
+@jax.jit
+def fixed_step(token, seen):
+    return logits_of(token[:, None]), seen
+
+
+def test_equal_calls_compile_once():
+    """The first call compiles, the second does not, and the last result comes back."""
+    watched = repeat_calls(jax.jit(lambda x: x + 1), [(jnp.ones(3),)] * 2, name="f")
+    assert watched.log.count("cold") == 1
+    assert watched.record().metrics["compiles_steady"].value == 0
+    assert watched.result.tolist() == [2, 2, 2]
+
+
+def test_a_call_of_another_shape_names_the_argument():
+    """A steady compile says which argument changed, from what to what, and on whose line."""
+
+    @jax.jit
+    def double(mine):
+        return 2 * mine
+
+    record = repeat_calls(double, [(jnp.ones(3),), (jnp.ones(4),)], name="double").record()
+    event = next(event for event in record.evidence.compiles if event.phase == "steady")
+    cause = next(cause for cause in event.causes if cause.what == "shape")
+    assert event.function == "double"
+    assert ("mine" in cause.argument, cause.before, cause.after) == (True, "f32[3]", "f32[4]")
+    assert record.metrics["compiles_steady"].value == 1
+
+
+def test_one_call_is_none_too_many():
+    """A single call cannot show a recompile."""
+    with pytest.raises(UsageError, match="at least two"):
+        repeat_calls(print, [()], name="print")
+
+
+def test_a_donated_argument_is_explained():
+    """Calling again with an array that the first call gave up says what to hand over instead."""
+    give_up = jax.jit(lambda x: x + 1, donate_argnums=0)
+    with pytest.raises(UsageError, match=r"f gave up arguments\[0\].*calls="):
+        repeat_calls(give_up, [(jnp.ones(3),)] * 2, name="f")
+
+
+def test_a_growing_state_compiles_after_the_warm_steps():
+    """A state that grows compiles in every step, and the step, its argument, both shapes and the line are named."""
+    record = repeat_requests(as_engine((prefill, growing_step)), PROMPT, 6).record()
+    events = [event for event in record.evidence.compiles if event.phase == "steady"]
+    assert {event.function for event in events} == {"growing_step"}
+    assert len(events) == 3
+    (cause,) = events[-1].causes
+    assert (cause.argument, cause.what, cause.before, cause.after) == ("seen", "shape", "i32[1,3]", "i32[1,7]")
+    assert "test_calls.py:" in events[-1].location
+
+
+def test_a_fixed_state_compiles_nothing_after_the_warm_steps():
+    """A stable pair generates its tokens without a steady compile."""
+    watched = repeat_requests(as_engine((prefill, fixed_step)), PROMPT, 6)
+    assert watched.log.count("steady") == 0
+    assert watched.result.tolist() == [[3, 4, 0, 1, 2, 3]]
+
+
+def test_a_refused_call_is_evidence():
+    """An ahead-of-time executable that refuses a call ends the series, and the refusal is in the record."""
+    compiled = jax.jit(lambda c: c + 1).lower(jnp.ones(3)).compile()
+    record = repeat_calls(compiled, [(jnp.ones(3),), (jnp.ones(4),)], name="step").record()
+    (event,) = [event for event in record.evidence.compiles if event.refused]
+    assert (event.function, event.phase) == ("step", "steady")
+    assert event.causes[0].after == "f32[4]"
+
+
+def test_a_block_is_steady_from_its_start():
+    """Whatever compiles within a watched block counts."""
+    double = jax.jit(lambda x: 2 * x)
+    double(np.ones(3))
+    with steady_block("block") as quiet:
+        double(np.ones(3))
+    with steady_block("block") as loud:
+        double(np.ones(5))
+    assert (quiet.log.count("steady"), loud.log.count("steady")) == (0, 1)

@@ -1,0 +1,57 @@
+"""The one way to make a reference engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qwenperf.decode.bounds import check_capacity
+from qwenperf.decode.ladder import SETTINGS, find_settings
+from qwenperf.decode.ladder_engine import LadderEngine
+from qwenperf.decode.rung import make_calls, steps_of
+from qwenperf.decode.settings import EngineSettings
+from qwenperf.decode.state import StepFunction
+from qwenperf.models.registry import Model
+from qwenperf.models.rotary import make_tables
+
+
+def build_engine(
+    model: Model,
+    settings: EngineSettings | str,
+    *,
+    capacity: int | None = None,
+    name: str | None = None,
+    prefill: StepFunction | None = None,
+    step: StepFunction | None = None,
+) -> LadderEngine:
+    """Return an engine for ``model``; nothing is compiled before its first request.
+
+    Args:
+      model: configuration and weights.
+      settings: a rung's name, or settings of your own.
+      capacity: positions (prompt and new tokens) that a request may need at most.
+      name: what tables call the engine; the rung's name by default.
+      prefill: a pure function to use instead of the settings' own (see ``state.StepFunction``).
+      step: the same for the decode step.
+
+    Raises:
+      UnknownNameError: no such rung.
+      ConfigError: a capacity that the model does not have.
+    """
+    chosen = find_settings(settings) if isinstance(settings, str) else settings
+    positions = check_capacity(capacity, model.config.max_position_embeddings)
+    steps = steps_of(chosen)
+    steps = replace(steps, prefill=prefill or steps.prefill, decode_step=step or steps.decode_step)
+    dtype = model.params["embed_tokens"]["weight"].dtype
+    return LadderEngine(
+        name=name or _name_of(chosen),
+        model=model,
+        settings=chosen,
+        capacity=positions,
+        tables=make_tables(model.config, positions) if chosen.rotary == "tables" else None,
+        calls=make_calls(chosen, steps, model.config, positions, dtype),
+    )
+
+
+def _name_of(settings: EngineSettings) -> str:
+    names = [rung for rung, known in SETTINGS.items() if known == settings]
+    return names[0] if names else "custom"

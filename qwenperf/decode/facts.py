@@ -1,0 +1,95 @@
+"""Sizes and work of an engine by formula, as the metric registry defines them. Nothing runs and nothing is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qwenperf.decode.cache import cache_bytes
+from qwenperf.decode.engine import EngineFacts
+from qwenperf.decode.settings import EngineSettings
+from qwenperf.decode.state import byte_size
+from qwenperf.models.config import ModelConfig
+from qwenperf.models.decoder import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Counts the arithmetic of forward passes of one model and batch, in FLOPs (a multiply-add is 2)."""
+
+    config: ModelConfig
+    batch: int
+
+    def forward(self, *, queries: int, keys: int) -> float:
+        """Return the FLOPs of ``queries`` positions a row that each see ``keys``, with logits of the last."""
+        config = self.config
+        linear = 2 * self.batch * (queries * self._layer_parameters + config.vocab_size * config.hidden_size)
+        heads = config.num_hidden_layers * config.num_attention_heads * config.head_dim
+        return float(linear + 4 * self.batch * heads * queries * keys)
+
+    @property
+    def _layer_parameters(self) -> int:
+        """Entries of the matrices of all layers, biases and norms left out."""
+        config = self.config
+        queries, keys = (n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads))
+        attention = config.hidden_size * (2 * queries + 2 * keys)
+        return config.num_hidden_layers * (attention + 3 * config.hidden_size * config.intermediate_size)
+
+
+def engine_facts(
+    *,
+    config: ModelConfig,
+    params: Params,
+    settings: EngineSettings,
+    capacity: int,
+    allocated_bytes: int,
+    batch: int,
+    prompt_length: int,
+    new_tokens: int,
+) -> EngineFacts:
+    """Return sizes and work of one workload.
+
+    ``bytes_per_step`` and ``flops_per_step`` are what a step with a cache has to do at the request's full length,
+    whatever the engine does; ``flops_per_request`` counts what it does, masked keys and padding included.
+    """
+    length = prompt_length + new_tokens
+    itemsize = params["embed_tokens"]["weight"].dtype.itemsize
+    positions = {"none": 0, "concat": length - 1, "static": capacity}[settings.cache]
+    kv_cache_bytes = cache_bytes(config, batch, positions, itemsize)
+    return EngineFacts(
+        weight_bytes=byte_size(params),
+        kv_cache_bytes=kv_cache_bytes,
+        kv_cache_allocated_bytes=allocated_bytes,
+        bytes_per_step=_weight_bytes_read(config, params, batch) + kv_cache_bytes,
+        flops_per_step=Work(config=config, batch=batch).forward(queries=1, keys=length),
+        flops_per_request=_request_flops(
+            Work(config=config, batch=batch), settings, capacity, prompt_length, new_tokens
+        ),
+        dispatches_per_request=_dispatches(settings, new_tokens),
+        vocab_size=config.vocab_size,
+        settings={**settings.to_json(), "capacity": capacity},
+    )
+
+
+def _weight_bytes_read(config: ModelConfig, params: Params, batch: int) -> int:
+    """Return the weights that a step reads: all of them, but of an untied embedding table only the rows used."""
+    if config.tie_word_embeddings:
+        return byte_size(params)
+    table = params["embed_tokens"]["weight"]
+    return byte_size(params) - byte_size(table) + batch * config.hidden_size * int(table.dtype.itemsize)
+
+
+def _request_flops(work: Work, settings: EngineSettings, capacity: int, prompt_length: int, new_tokens: int) -> float:
+    lengths = range(prompt_length, prompt_length + new_tokens)
+    if settings.cache == "none":
+        sizes = (capacity if settings.shape == "padded" else length for length in lengths)
+        return sum(work.forward(queries=size, keys=size) for size in sizes)
+    prefill = work.forward(queries=prompt_length, keys=prompt_length)
+    keys = (capacity if settings.cache == "static" else length for length in lengths[1:])
+    return prefill + sum(work.forward(queries=1, keys=size) for size in keys)
+
+
+def _dispatches(settings: EngineSettings, new_tokens: int) -> int | None:
+    """Return how many programs a request starts; of an engine that dispatches single operations nobody counts them."""
+    if not settings.jit:
+        return None
+    return 2 if settings.loop == "device" else new_tokens

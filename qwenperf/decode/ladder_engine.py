@@ -1,0 +1,168 @@
+"""The reference engine: one class, whatever its settings; the rung's functions come from ``rung``.
+
+Implements every protocol of ``engine``. Knows nothing of clocks and gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from qwenperf.decode.bounds import check_prompt, check_request, check_step_tokens
+from qwenperf.decode.engine import EngineFacts, Program, Tokens
+from qwenperf.decode.facts import engine_facts
+from qwenperf.decode.programs import AheadOfTime, Built, abstract_tokens, describe
+from qwenperf.decode.rung import Calls
+from qwenperf.decode.settings import EngineSettings
+from qwenperf.decode.state import EngineState, StepResult, byte_size
+from qwenperf.errors import CapacityError
+from qwenperf.models.decoder import logits
+from qwenperf.models.registry import Model
+from qwenperf.models.rotary import RotaryTables
+
+
+@dataclass(frozen=True, kw_only=True)
+class LadderEngine:
+    """A model with a set of optimisations; ``build_engine`` makes one.
+
+    ``spare`` keeps the state of the last request for the next of the same batch size, so that a cache is
+    allocated once. Not for several threads at a time.
+    """
+
+    name: str
+    model: Model
+    settings: EngineSettings
+    capacity: int
+    tables: RotaryTables | None
+    calls: Calls
+    spare: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    def generate(self, tokens_BT: Tokens, new_tokens: int) -> jax.Array:
+        """Return greedy tokens [B, new_tokens]; see ``Engine.generate``."""
+        prompt_BT = self._checked(tokens_BT, new_tokens)
+        if self.calls.generate is None:
+            return jnp.asarray(np.stack(jax.device_get(list(self._stream(prompt_BT, new_tokens))), axis=1))
+        first = self._prefill(prompt_BT)
+        out_BS, state = self.calls.generate(
+            self.model.params, first.token, first.state, self.tables, np.int32(new_tokens)
+        )
+        self.spare[len(prompt_BT)] = state
+        return jnp.asarray(np.asarray(out_BS)[:, :new_tokens])
+
+    def stream(self, tokens_BT: Tokens, new_tokens: int) -> Iterator[jax.Array]:
+        """Yield tokens [B], one array a step; the request is checked at once, not at the first token."""
+        return self._stream(self._checked(tokens_BT, new_tokens), new_tokens)
+
+    def prefill(self, tokens_BT: Tokens) -> tuple[jax.Array, EngineState]:
+        """Return logits [B, V] after the prompt and a state that belongs to the caller."""
+        prompt_BT = check_prompt(tokens_BT, self.model.config.vocab_size)
+        batch, length = prompt_BT.shape
+        if length > self.capacity:
+            raise CapacityError(f"a prompt of {length} needs {length} positions; the capacity is {self.capacity}.")
+        result = self._prefill(prompt_BT)
+        return result.logits, EngineState(device=result.state, length=length, batch=batch)
+
+    def decode_step(self, tokens_B: Tokens, state: EngineState) -> tuple[jax.Array, EngineState]:
+        """Append one token a row; see ``StepEngine.decode_step``."""
+        tokens = check_step_tokens(tokens_B, state.batch, self.model.config.vocab_size)
+        if state.length >= self.capacity:
+            raise CapacityError(
+                f"{state.length} positions are filled and a step needs one more; the capacity is {self.capacity}."
+            )
+        result = self._step(tokens, state.device)
+        return result.logits, EngineState(device=result.state, length=state.length + 1, batch=state.batch)
+
+    def uncached_logits(self, tokens_BT: Tokens) -> jax.Array:
+        """Return logits [B, T, V] of the whole sequence, without a cache; compiles for each length."""
+        tokens = check_prompt(tokens_BT, self.model.config.vocab_size)
+        logits_BTV: jax.Array = self._uncached(self.model.params, tokens)
+        return logits_BTV
+
+    def compile(self, batch: int, prompt_length: int, new_tokens: int) -> None:
+        """Compile what one workload runs, without running it; nothing where programs are not compiled ahead of time."""
+        check_request(prompt_length, new_tokens, self.capacity)
+        self._built(batch, prompt_length)
+
+    def programs(self, batch: int, prompt_length: int, new_tokens: int) -> Mapping[str, Program]:
+        """Return the programs of one workload by name; empty where they are not compiled ahead of time."""
+        check_request(prompt_length, new_tokens, self.capacity)
+        return {name: describe(name, built) for name, built in self._built(batch, prompt_length).items()}
+
+    def facts(self, batch: int, prompt_length: int, new_tokens: int) -> EngineFacts:
+        """Return sizes and work of one workload; see ``decode.facts``."""
+        check_request(prompt_length, new_tokens, self.capacity)
+        return engine_facts(
+            config=self.model.config,
+            params=self.model.params,
+            settings=self.settings,
+            capacity=self.capacity,
+            allocated_bytes=self._cache_bytes(batch, prompt_length + new_tokens - 1),
+            batch=batch,
+            prompt_length=prompt_length,
+            new_tokens=new_tokens,
+        )
+
+    def _checked(self, tokens_BT: Tokens, new_tokens: int) -> np.ndarray:
+        prompt_BT = check_prompt(tokens_BT, self.model.config.vocab_size)
+        check_request(prompt_BT.shape[1], new_tokens, self.capacity)
+        return prompt_BT
+
+    def _stream(self, prompt_BT: np.ndarray, new_tokens: int) -> Iterator[jax.Array]:
+        result = self._prefill(prompt_BT)
+        yield result.token
+        for _ in range(new_tokens - 1):
+            result = self._step(result.token, result.state)
+            yield result.token
+        if self.settings.shape == "padded":
+            self.spare[len(prompt_BT)] = result.state
+
+    def _prefill(self, prompt_BT: np.ndarray) -> StepResult:
+        batch = len(prompt_BT)
+        state = self.spare.pop(batch, None)
+        state = self.calls.new_state(batch) if state is None else state
+        result: StepResult = self.calls.prefill(self.model.params, jnp.asarray(prompt_BT), state, self.tables)
+        return result
+
+    def _step(self, tokens_B: Any, state: Any) -> StepResult:
+        result: StepResult = self.calls.decode_step(self.model.params, tokens_B, state, self.tables)
+        return result
+
+    def _built(self, batch: int, prompt_length: int) -> dict[str, Built]:
+        """Return the executables of one workload, compiling those that are missing."""
+        tokens_BT = abstract_tokens(batch, prompt_length)
+        tokens_B = abstract_tokens(batch)
+        state = jax.eval_shape(partial(self.calls.new_state, batch))
+        shared = (state, self.tables)
+        arguments = {
+            "prefill": (self.calls.prefill, (tokens_BT, *shared)),
+            "decode_step": (self.calls.decode_step, (tokens_B, *shared)),
+            "generate": (self.calls.generate, (tokens_B, *shared, np.int32(1))),
+        }
+        return {
+            name: call.build(self.model.params, *given)
+            for name, (call, given) in arguments.items()
+            if isinstance(call, AheadOfTime)
+        }
+
+    def _cache_bytes(self, batch: int, positions: int) -> int:
+        """Return the bytes of a cache of ``positions``, by the shapes that the engine's own functions return."""
+        if self.settings.cache == "none":
+            return 0
+        state = jax.eval_shape(partial(self.calls.new_state, batch))
+        if state is None:
+            tokens_BT = abstract_tokens(batch, positions)
+            state = jax.eval_shape(self.calls.prefill, self.model.params, tokens_BT, None, self.tables).state
+        return byte_size(state.layers)
+
+    @cached_property
+    def _uncached(self) -> Any:
+        def uncached_logits(params: Any, tokens: jax.Array) -> jax.Array:
+            return logits(params, self.model.config, tokens)
+
+        return jax.jit(uncached_logits)

@@ -1,0 +1,84 @@
+"""From settings to functions: which prefill and step a rung has, what state it starts from, how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from qwenperf.decode import step, uncached
+from qwenperf.decode.cache import allocate
+from qwenperf.decode.loop import generate
+from qwenperf.decode.programs import compile_ahead, compile_on_call, named
+from qwenperf.decode.settings import EngineSettings
+from qwenperf.decode.state import KVCache, StepFunction, TokenBuffer
+from qwenperf.models.config import ModelConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """The two pure functions that a rung is made of."""
+
+    prefill: StepFunction
+    decode_step: StepFunction
+
+
+_STEPS: dict[tuple[str, str], Steps] = {
+    ("none", "growing"): Steps(prefill=uncached.prefill_sequence, decode_step=uncached.step_sequence),
+    ("none", "padded"): Steps(prefill=uncached.prefill_padded, decode_step=uncached.step_padded),
+    ("concat", "growing"): Steps(prefill=step.prefill_growing, decode_step=step.decode_step_growing),
+    ("static", "padded"): Steps(prefill=step.prefill, decode_step=step.decode_step),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls:
+    """A rung's functions, ready to be called; ``generate`` where the loop is on the device."""
+
+    new_state: Callable[[int], Any]
+    prefill: Callable[..., Any]
+    decode_step: Callable[..., Any]
+    generate: Callable[..., Any] | None
+
+
+def steps_of(settings: EngineSettings) -> Steps:
+    """Return the prefill and step of ``settings``."""
+    return _STEPS[settings.cache, settings.shape]
+
+
+def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capacity: int, dtype: Any) -> Calls:
+    """Return the functions of a rung, run as ``settings`` say; nothing is compiled yet."""
+
+    def ready(name: str, function: Callable[..., Any], **bound: Any) -> Callable[..., Any]:
+        call = named(name, function, config=config, **bound)
+        if settings.ahead_of_time:
+            return compile_ahead(call, donate=settings.donate)
+        return compile_on_call(call) if settings.jit else call
+
+    loop = partial(ready, "generate", generate, step=steps.decode_step, capacity=capacity)
+    return Calls(
+        new_state=_state_maker(settings, config, capacity, dtype),
+        prefill=ready("prefill", steps.prefill),
+        decode_step=ready("decode_step", steps.decode_step),
+        generate=loop() if settings.loop == "device" else None,
+    )
+
+
+def _state_maker(settings: EngineSettings, config: ModelConfig, capacity: int, dtype: Any) -> Callable[[int], Any]:
+    def new_cache(batch: int) -> KVCache:
+        return allocate(config, batch, capacity, dtype)
+
+    def new_buffer(batch: int) -> TokenBuffer:
+        return TokenBuffer(tokens=jnp.zeros((batch, capacity), jnp.int32), length=jnp.int32(0))
+
+    def nothing(_batch: int) -> None:
+        return None
+
+    if settings.shape == "growing":
+        return nothing
+    maker = new_cache if settings.cache == "static" else new_buffer
+    return jax.jit(maker, static_argnums=0) if settings.jit else maker

@@ -1,0 +1,99 @@
+"""Prefill and decode step with a KV cache: pure functions that engines compile.
+
+All take ``(params, tokens, state, tables, *, config)``. ``run_onto`` is what they share: one
+forward pass whose queries see what the cache holds and what it is given.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from qwenperf.decode.cache import Write, write_by_concatenation, write_in_place
+from qwenperf.decode.state import KVCache, StepResult, choose
+from qwenperf.models.attention import KeysValues, causal_mask
+from qwenperf.models.config import ModelConfig
+from qwenperf.models.decoder import Params, forward, unembed, whole_sequence
+from qwenperf.models.rotary import RotaryTables
+
+
+def prefill(
+    params: Params, tokens: Int[Array, "B T"], state: KVCache, tables: RotaryTables | None, *, config: ModelConfig
+) -> StepResult:
+    """Read a prompt into a static cache from its start; what the cache held before is forgotten.
+
+    The prompt attends to itself only, not to the capacity: T * T scores instead of T * S.
+    """
+    result = prefill_growing(params, tokens, None, tables, config=config)
+    layers = zip(state.layers, result.state.layers, strict=True)
+    written = tuple(write_in_place(old, new, 0) for old, new in layers)
+    return result._replace(state=result.state._replace(layers=written))
+
+
+def prefill_growing(
+    params: Params, tokens: Int[Array, "B T"], state: None, tables: RotaryTables | None, *, config: ModelConfig
+) -> StepResult:
+    """Read a prompt; return its keys and values as a cache that is just as long."""
+    del state
+    positions_BT, mask_BTT = whole_sequence(tokens)
+    hidden_BTD, layers = forward(params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables)
+    cache = KVCache(layers=layers, length=jnp.int32(tokens.shape[1]))
+    return choose(unembed(params, config, hidden_BTD[:, -1:]), cache)
+
+
+def extend(
+    params: Params, tokens: Int[Array, "B T"], state: KVCache, tables: RotaryTables | None, *, config: ModelConfig
+) -> StepResult:
+    """Append T tokens a row to a static cache that holds something already."""
+    positions_BT = next_positions(tokens, state)
+    mask_BTS = causal_mask(positions_BT, state.layers[0].keys.shape[2])
+    return run_onto(params, tokens, state, tables, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS)
+
+
+def decode_step(
+    params: Params, tokens: Int[Array, " B"], state: KVCache, tables: RotaryTables | None, *, config: ModelConfig
+) -> StepResult:
+    """Append one token a row to a static cache."""
+    return extend(params, jnp.expand_dims(tokens, 1), state, tables, config=config)
+
+
+def decode_step_growing(
+    params: Params, tokens: Int[Array, " B"], state: KVCache, tables: RotaryTables | None, *, config: ModelConfig
+) -> StepResult:
+    """Append one token a row by concatenation; the state returned is one position longer."""
+    tokens_B1 = jnp.expand_dims(tokens, 1)
+    positions_B1 = next_positions(tokens_B1, state)
+    mask_B1S = causal_mask(positions_B1, state.layers[0].keys.shape[2] + 1)
+    return run_onto(
+        params, tokens_B1, state, tables, config=config, positions_BT=positions_B1, mask_BTS=mask_B1S,
+        write=write_by_concatenation,
+    )  # fmt: skip
+
+
+def next_positions(tokens_BT: Int[Array, "B T"], state: KVCache) -> Int[Array, "B T"]:
+    """Return the positions that follow what ``state`` holds."""
+    order_1T = jnp.expand_dims(jnp.arange(tokens_BT.shape[1], dtype=jnp.int32), 0)
+    return jnp.broadcast_to(order_1T + state.length, tokens_BT.shape)
+
+
+def run_onto(
+    params: Params,
+    tokens_BT: Int[Array, "B T"],
+    state: KVCache,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    positions_BT: Int[Array, "B T"],
+    mask_BTS: Bool[Array, "B T S"],
+    write: Write = write_in_place,
+) -> StepResult:
+    """Add the tokens' keys and values to the cache with ``write``; attend to what ``mask_BTS`` lets through."""
+
+    def remember(layer: int, new: KeysValues) -> KeysValues:
+        return write(state.layers[layer], new, state.length)
+
+    hidden_BTD, layers = forward(
+        params, config, tokens_BT, positions_BT=positions_BT, mask_BTS=mask_BTS, tables=tables, remember=remember
+    )
+    cache = KVCache(layers=layers, length=state.length + jnp.int32(tokens_BT.shape[1]))
+    return choose(unembed(params, config, hidden_BTD[:, -1:]), cache)

@@ -1,0 +1,99 @@
+"""Which limits hold for a case in an environment.
+
+A case takes every table whose glob matches its id. Of two tables that limit the same thing, the one whose glob has
+more literal characters wins, then the later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from qwenperf.gate.limits import Limit
+from qwenperf.schema.records import Finding, Severity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """``metric`` must be at least ``factor`` times as good as on ``rung`` of the same model and workload."""
+
+    rung: str
+    factor: float
+    metric: str = "decode_tokens_per_s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """One table: its case glob, its limits, and the glob of the environment class its absolute limits hold in."""
+
+    pattern: str
+    limits: tuple[Limit, ...] = ()
+    environment: str | None = None
+    min_times: Times | None = None
+    min_roofline_share: float | None = None
+
+    @property
+    def specificity(self) -> int:
+        """How many characters of the glob stand for themselves."""
+        return sum(character not in "*?[]" for character in self.pattern)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseBudget:
+    """What holds for one case. ``outside`` says of each metric why its only limit does not hold here."""
+
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    outside: Mapping[str, str] = field(default_factory=dict)
+    min_times: Times | None = None
+    min_roofline_share: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetSet:
+    """Every table, in the order of the file."""
+
+    budgets: tuple[Budget, ...] = ()
+
+    def for_case(self, case_id: str, environment: str) -> CaseBudget:
+        """Return what holds for the case ``case_id`` in the environment class ``environment``."""
+        matching = [budget for budget in self.budgets if fnmatchcase(case_id, budget.pattern)]
+        matching.sort(key=lambda budget: budget.specificity)
+        limits: dict[str, Limit] = {}
+        outside: dict[str, str] = {}
+        times, share = None, None
+        for budget in matching:
+            inside = budget.environment is None or fnmatchcase(environment, budget.environment)
+            for limit in budget.limits:
+                if inside:
+                    limits[limit.metric] = limit
+                else:
+                    outside[limit.metric] = _outside(budget, environment)
+            times = budget.min_times or times
+            share = share if budget.min_roofline_share is None else budget.min_roofline_share
+        outside = {name: reason for name, reason in outside.items() if name not in limits}
+        return CaseBudget(limits=limits, outside=outside, min_times=times, min_roofline_share=share)
+
+    def unmatched(self, case_ids: Iterable[str]) -> tuple[Finding, ...]:
+        """Return a finding for each glob that matches none of ``case_ids``: a typing error would never be noticed."""
+        ids = tuple(case_ids)
+        patterns = dict.fromkeys(budget.pattern for budget in self.budgets)
+        return tuple(
+            _unmatched(pattern, ids) for pattern in patterns if not any(fnmatchcase(id_, pattern) for id_ in ids)
+        )
+
+
+def _outside(budget: Budget, environment: str) -> str:
+    return f"set for {budget.environment!r} ({budget.pattern!r}), and this is {environment!r}"
+
+
+def _unmatched(pattern: str, ids: Sequence[str]) -> Finding:
+    near = get_close_matches(pattern, ids, n=1, cutoff=0.3)
+    return Finding(
+        code="budget-unmatched",
+        severity=Severity.WARNING,
+        message=f"the budget {pattern!r} matches no case.",
+        advice=f"The nearest case is {near[0]!r}." if near else "`qwenperf run --list` shows the cases.",
+        data={"pattern": pattern},
+    )

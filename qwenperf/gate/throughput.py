@@ -1,0 +1,142 @@
+"""Gate "throughput": decode tokens/s against a number, a multiple of another rung, or a share of the roofline.
+
+Nothing declared, nothing judged, but for one thing: a reading that the roofline does not allow is no speed, it is
+work that was not waited for, or not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qwenperf import units
+from qwenperf.gate.budget_set import CaseBudget, Times
+from qwenperf.gate.limits import Check, Reading, check, compare, reading
+from qwenperf.gate.verdict import failed, skipped, worst
+from qwenperf.schema.metrics import Direction, lookup
+from qwenperf.schema.records import CaseRecord, Outcome, Status, Verdict
+
+GATE = "throughput"
+METRIC = "decode_tokens_per_s"
+
+BEYOND_CACHES_BYTES = 512_000_000
+"""A step that reads less may find it in a processor's caches, where the memory roofline is no limit."""
+
+BYTES_SLACK = 1.5
+"""The memory roofline is a measurement; other programs have been seen to read a fifth faster than its kernels."""
+
+FLOPS_SLACK = 4.0
+"""The arithmetic roofline is measured in one dtype; narrower ones are up to four times as fast."""
+
+_WAIT = "Block on every output before the clock stops (jax.block_until_ready), and check that all tokens were made."
+
+
+def judge(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]) -> Verdict:
+    """Judge every throughput limit declared for the case; ``peers`` are the cases of the same run by id."""
+    impossible = implausible(case)
+    if impossible:
+        return failed(GATE, f"implausible: {impossible}", advice=_WAIT)
+    checks = [*_absolute(case, budget), *_multiple(case, budget, peers), *_share(case, budget)]
+    outside = [f"{METRIC} budget skipped: {budget.outside[METRIC]}"] if METRIC in budget.outside else []
+    if not checks:
+        advice = "" if outside else "`qwenperf budgets propose RUN` writes budgets."
+        return skipped(GATE, outside[0] if outside else f"no throughput budget declared{_speed(case)}", advice=advice)
+    outcome = _together(checks)
+    first = next(one for one in checks if one.outcome is outcome)
+    rest = [one.text for one in checks if one is not first]
+    advice = _ADVICE.get(outcome, "")
+    return Verdict(gate=GATE, outcome=outcome, summary=first.text, detail=(*rest, *outside), advice=advice)
+
+
+_ADVICE = {
+    Outcome.FAIL: "Compare the traces and the compiled programs of both before lowering the budget.",
+    Outcome.INCONCLUSIVE: "Measure more trials, or on a quieter machine.",
+}
+
+
+def implausible(case: CaseRecord) -> str:
+    """Say why the case is faster than its machine can be; empty when it is not."""
+    for void in case.evidence.voids:
+        if "roofline allows" in void:
+            return void
+    flops, moved, size = (case.metrics.get(name) for name in ("mfu", "mbu", "bytes_per_step"))
+    if flops and flops.value > FLOPS_SLACK:
+        return f"{units.significant(flops.value)} times the arithmetic that the roofline allows"
+    if moved and size and size.value >= BEYOND_CACHES_BYTES and moved.value > BYTES_SLACK:
+        return f"{units.significant(moved.value)} times the bytes/s that the roofline allows"
+    return ""
+
+
+def _together(checks: list[Check]) -> Outcome:
+    """Return fail or inconclusive if any is; missing evidence for one limit keeps the others from passing."""
+    outcomes = {one.outcome for one in checks}
+    if Outcome.SKIPPED in outcomes and not outcomes & {Outcome.FAIL, Outcome.INCONCLUSIVE}:
+        return Outcome.SKIPPED
+    return worst(outcomes) or Outcome.SKIPPED
+
+
+def _absolute(case: CaseRecord, budget: CaseBudget) -> list[Check]:
+    limit = budget.limits.get(METRIC)
+    if limit is None:
+        return []
+    seen = case.metrics.get(METRIC)
+    return [_absent(case, METRIC) if seen is None else check(limit, seen)]
+
+
+def _multiple(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]) -> list[Check]:
+    times = budget.min_times
+    if times is None:
+        return []
+    seen = case.metrics.get(times.metric)
+    if seen is None:
+        return [_absent(case, times.metric)]
+    peer = find_rung(case, times.rung, peers)
+    base = peer.metrics.get(times.metric) if peer else None
+    if base is None or reading(base).low <= 0 or reading(seen).low <= 0:
+        return [_no_peer(times, peer)]
+    ratio = reading(seen).over(reading(base))
+    if lookup(times.metric).direction is Direction.LOWER:
+        ratio = reading(base).over(reading(seen))
+    return [compare(f"{times.metric} over {times.rung}", ratio, "ratio", least=times.factor)]
+
+
+def find_rung(case: CaseRecord, rung: str, peers: Mapping[str, CaseRecord]) -> CaseRecord | None:
+    """Return the case of engine ``rung`` with the same model and workload."""
+    wanted = {**_subject(case), "engine": rung}
+    return next((peer for peer in peers.values() if _subject(peer) == wanted), None)
+
+
+def _subject(case: CaseRecord) -> dict[str, object]:
+    return {key: case.spec.get(key) for key in ("model", "workload", "engine")}
+
+
+def _share(case: CaseRecord, budget: CaseBudget) -> list[Check]:
+    """Check the share of the roofline: of whichever of bytes and arithmetic limits the step more."""
+    if budget.min_roofline_share is None:
+        return []
+    known = [case.metrics[name] for name in ("mbu", "mfu") if name in case.metrics]
+    if not known:
+        return [
+            Check(outcome=Outcome.SKIPPED, text="share of the roofline not known: the case has neither mbu nor mfu")
+        ]
+    share: Reading = max((reading(metric) for metric in known), key=lambda one: one.value)
+    return [compare("share of the roofline", share, "ratio", least=budget.min_roofline_share)]
+
+
+def _absent(case: CaseRecord, metric: str) -> Check:
+    why = f": {case.evidence.voids[0]}" if case.evidence.voids else ""
+    return Check(outcome=Outcome.SKIPPED, text=f"{metric} was not measured{why}")
+
+
+def _no_peer(times: Times, peer: CaseRecord | None) -> Check:
+    if peer is None:
+        why = f"the run has no case {times.rung!r} of this model and workload; add it"
+    elif peer.status is not Status.MEASURED:
+        why = f"{peer.id} {peer.status.value.replace('_', ' ')}"
+    else:
+        why = f"{peer.id} has no {times.metric}"
+    return Check(outcome=Outcome.SKIPPED, text=f"not compared with {times.rung}: {why}")
+
+
+def _speed(case: CaseRecord) -> str:
+    seen = case.metrics.get(METRIC)
+    return f" (measured {units.quantity(seen.value, seen.unit)})" if seen else ""

@@ -1,0 +1,110 @@
+"""Gate "tokens": cached and uncached greedy decoding give the same tokens, and the same logits.
+
+Two tokens whose logits differ by less than the dtype's rounding may swap. That is only believed when the logits of
+every step, fed the same tokens, agree: so a tie neither fails a correct engine nor hides a bug behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qwenperf.gate.verdict import failed, inconclusive, passed, skipped
+from qwenperf.schema.records import CaseRecord, Divergence, Verdict
+
+GATE = "tokens"
+
+_BUG = "Look at positions and mask of the decode step first: an offset of one looks like this."
+
+
+def judge(case: CaseRecord) -> Verdict:
+    """Judge the divergence from uncached greedy decoding, and the teacher-forced logits."""
+    seen = case.evidence.divergence
+    if seen is None:
+        advice = "Give the engine `uncached_logits`, or hand in a reference, so that there is a truth to compare with."
+        return skipped(GATE, "tokens were not compared with uncached decoding", advice=advice)
+    short = _too_short(case)
+    if short:
+        return failed(GATE, short, advice="An engine that stops early has not done the work that was timed.")
+    return _equal(case, seen) if seen.equal else _different(case, seen)
+
+
+def logits_agree(seen: Divergence) -> bool | None:
+    """Say whether the teacher-forced logits are within tolerance; ``None`` when they were not compared."""
+    if seen.max_logit_error is None or seen.logit_tolerance is None:
+        return None
+    return seen.max_logit_error <= seen.logit_tolerance
+
+
+def _equal(case: CaseRecord, seen: Divergence) -> Verdict:
+    if logits_agree(seen) is False:
+        summary = f"the tokens are equal, but {_logits(seen)}"
+        return failed(GATE, summary, advice=_BUG, **_data(seen))
+    count = f"all {_generated(case)} tokens equal" if _generated(case) else "all tokens equal"
+    return passed(GATE, f"{count} to {seen.reference}", [_logits(seen)], **_data(seen))
+
+
+def _different(case: CaseRecord, seen: Divergence) -> Verdict:
+    where = _where(case, seen)
+    detail = [*_margins(seen), _logits(seen)]
+    agree = logits_agree(seen)
+    if not seen.near_tie:
+        tie = f"a near tie would be within {seen.tolerance:.3g}"
+        return failed(GATE, f"{where}: a bug, not rounding ({tie})", detail, advice=_BUG, **_data(seen))
+    if agree is None:
+        summary = f"{where}: a near tie, but no logits of the steps tell rounding from a bug"
+        advice = "Give the engine `prefill` and `decode_step`, so that logits can be compared at every step."
+        return inconclusive(GATE, summary, detail, advice=advice, **_data(seen))
+    if agree:
+        return passed(GATE, f"{where}: a near tie within rounding; logits agree at every step", detail, **_data(seen))
+    summary = f"{where}: a near tie, but a bug is behind it: {_logits(seen)}"
+    return failed(GATE, summary, detail, advice=_BUG, **_data(seen))
+
+
+def _where(case: CaseRecord, seen: Divergence) -> str:
+    chose = f"{seen.reference} chose {_token(seen.expected_token)}, the engine {_token(seen.actual_token)}"
+    row = f"row {seen.row}, " if seen.row is not None and _rows(case) != 1 else ""
+    return f"{row}token {'?' if seen.position is None else seen.position} differs: {chose}"
+
+
+def _margins(seen: Divergence) -> list[str]:
+    sides = ((seen.reference, seen.reference_margin), ("the engine", seen.engine_margin))
+    known = [f"{margin:+.3g} for {side}" for side, margin in sides if margin is not None]
+    preferred = f"logit of {_token(seen.expected_token)} over {_token(seen.actual_token)}"
+    return [f"{preferred}: {', '.join(known)}; rounding {seen.tolerance:.3g}"] if known else []
+
+
+def _logits(seen: Divergence) -> str:
+    agree = logits_agree(seen)
+    if agree is None:
+        return "logits of the steps were not compared: the engine does not give them"
+    step = "" if seen.worst_step is None else f" at step {seen.worst_step}"
+    relation = "within" if agree else "beyond"
+    told = f"fed the same tokens, logits differ by {seen.max_logit_error:.3g} of the largest{step}"
+    return f"{told}, {relation} the tolerance of {seen.logit_tolerance:.3g}"
+
+
+def _too_short(case: CaseRecord) -> str:
+    """Say that fewer tokens were generated than the workload asks for."""
+    tokens, workload = case.evidence.tokens, case.spec.get("workload")
+    asked = workload.get("new_tokens") if isinstance(workload, Mapping) else None
+    if tokens is None or not isinstance(asked, int):
+        return ""
+    rows = [len(row) for row in tokens.generated]
+    return f"{min(rows, default=0)} of {asked} tokens were generated" if min(rows, default=0) < asked else ""
+
+
+def _rows(case: CaseRecord) -> int | None:
+    return len(case.evidence.tokens.generated) if case.evidence.tokens else None
+
+
+def _generated(case: CaseRecord) -> int:
+    return sum(len(row) for row in case.evidence.tokens.generated) if case.evidence.tokens else 0
+
+
+def _token(token: int | None) -> str:
+    return "?" if token is None else str(token)
+
+
+def _data(seen: Divergence) -> dict[str, Any]:
+    return {"row": seen.row, "position": seen.position, "near_tie": seen.near_tie, "logits_agree": logits_agree(seen)}

@@ -38,7 +38,7 @@ def test_the_budgets_table_is_left_to_its_own_reader():
 
 def test_an_unknown_variable_offers_the_nearest():
     """A mistyped variable is an error, never ignored."""
-    with pytest.raises(ConfigError, match="QWENPERF_TRIAL.*Did you mean 'QWENPERF_TRIALS'"):
+    with pytest.raises(ConfigError, match=r"QWENPERF_TRIAL.*Did you mean 'QWENPERF_TRIALS'"):
         from_environment({"QWENPERF_TRIAL": "3"})
 
 

@@ -1,0 +1,33 @@
+"""Budgets from where people keep them: a file that was named, or ``[tool.qwenperf.budgets]`` of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qwenperf.cli.config import Project, qwenperf_table, read_toml
+from qwenperf.errors import ConfigError
+from qwenperf.gate.budget import TABLE, parse
+from qwenperf.gate.budget_set import BudgetSet
+
+
+def find_budgets(project: Project, file: Path | None) -> BudgetSet:
+    """Return the budgets of ``file``, else those of the project.
+
+    Raises:
+      ConfigError: a file that cannot be read or has no budgets, or a bad key; names the file.
+    """
+    if file is None:
+        return _parse(project.table.get("budgets", {}), project.file)
+    table = qwenperf_table(read_toml(file), str(file))
+    if "budgets" not in table:
+        raise ConfigError(f"{file} has no {TABLE}.")
+    return _parse(table["budgets"], str(file))
+
+
+def _parse(value: Any, file: str) -> BudgetSet:
+    origin = f"{file} {TABLE}"
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{origin} is not a table.")
+    return parse(value, origin)

@@ -1,0 +1,128 @@
+"""The ``qwenperf`` group: finds a command's module when it is asked for, and turns every end into an exit code.
+
+Whatever goes wrong becomes one line on stderr; a traceback is for bugs, and goes to a file unless ``--debug``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from qwenperf.cli.platform import default_platform
+from qwenperf.errors import QwenperfError, UsageError, nearest_advice
+
+COMMANDS = {
+    "run": "Measure the cases of a suite, judge them, and keep a trace.",
+    "gate": "Judge a saved run again, with these or other budgets.",
+    "budgets": "Propose budgets from a saved run.",
+    "weights": "Fetch the real SmolLM2 weights and check them.",
+}
+"""Each command is ``qwenperf.cli.<name>.command``; the help is here so that ``--help`` imports none of them."""
+
+INTERRUPTED = 130
+INTERNAL = 70
+
+
+class Group(click.Group):
+    """A click group whose commands are modules, and whose ends are the exit codes of the project."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
+        """Name the commands, in the order people meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """Import the module of one command.
+
+        Raises:
+          click.UsageError: no such command; offers the nearest.
+        """
+        if cmd_name not in COMMANDS:
+            advice = nearest_advice(cmd_name, COMMANDS)
+            raise click.UsageError(f"unknown command {cmd_name!r}. {advice}", ctx=ctx)
+        command: click.Command = import_module(f"qwenperf.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(  # type: ignore[override]  # every end of ours is an exit, so nothing is returned
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: ARG002, FBT001, FBT002  (click's signature; we always stand alone)
+        **extra: Any,
+    ) -> NoReturn:
+        """Run a command and exit with the project's code for what happened."""
+        words = list(sys.argv[1:] if args is None else args)
+        os.environ |= default_platform(os.environ)
+        try:
+            code = super().main(words, prog_name or "qwenperf", complete_var, standalone_mode=False, **extra)
+        except (click.Abort, KeyboardInterrupt):
+            code = _report("interrupted.", INTERRUPTED, words)
+        except click.ClickException as error:
+            code = _report(_one_line(error.format_message()), UsageError.exit_code, words)
+        except BrokenPipeError:
+            code = _close_stdout()
+        except QwenperfError as error:
+            code = _report(_one_line(str(error)), error.exit_code, words, kind=type(error).__name__)
+        except Exception as error:  # noqa: BLE001  (the last line of defence: nobody should be shown a bare traceback)
+            code = _internal(error, words)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _report(message: str, code: int, words: list[str], *, kind: str = "") -> int:
+    """Write the one line on stderr and, where JSON was asked for, the one document on stdout."""
+    sys.stderr.write(f"qwenperf: {'' if code == INTERRUPTED else 'error: '}{message}\n")
+    if "--json" in words:
+        sys.stdout.write(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}) + "\n")
+    return code
+
+
+def _internal(error: Exception, words: list[str]) -> int:
+    text = "".join(traceback.format_exception(error))
+    if "--debug" in words:
+        sys.stderr.write(text)
+        where = "the traceback is above"
+    else:
+        with tempfile.NamedTemporaryFile("w", prefix="qwenperf-", suffix=".log", delete=False) as file:
+            file.write(text)
+        where = f"the traceback is in {file.name}"
+    return _report(f"internal error: {type(error).__name__}: {_one_line(str(error))} ({where})", INTERNAL, words)
+
+
+def _close_stdout() -> int:
+    """Let a reader such as ``head`` hang up without a complaint when Python flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="qwenperf", message="%(prog)s %(version)s")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Performance CI for JAX language-model decoding.
+
+    Exit codes: 0 fine, 1 a gate failed, 2 usage or configuration, 3 inconclusive (with --inconclusive=fail),
+    4 environment unfit, 5 nothing measured or a case missing, 70 internal error, 130 interrupted.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

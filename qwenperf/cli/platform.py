@@ -1,0 +1,19 @@
+"""Which JAX platform to ask for when nobody said: decided from device files, before JAX is imported.
+
+With libtpu installed and no TPU, probing for one takes 12 s and prints warnings; nobody should wait for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+VARIABLE = "JAX_PLATFORMS"
+_DEVICE_FILES = ("nvidia[0-9]*", "accel[0-9]*", "accel/accel[0-9]*", "vfio/[0-9]*", "kfd")
+
+
+def default_platform(environ: Mapping[str, str], dev: Path = Path("/dev")) -> dict[str, str]:
+    """Return the variables to set: the CPU platform where there is no accelerator's device file and none was chosen."""
+    if VARIABLE in environ or any(any(dev.glob(pattern)) for pattern in _DEVICE_FILES):
+        return {}
+    return {VARIABLE: "cpu"}

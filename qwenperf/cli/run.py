@@ -1,0 +1,138 @@
+"""``qwenperf run``: choose cases, measure each in its own process, judge, show, and end with the verdict's code."""
+
+from __future__ import annotations
+
+import functools
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qwenperf import units
+from qwenperf.cli.budget_file import find_budgets
+from qwenperf.cli.config import find_project
+from qwenperf.cli.output import debug_option, json_option, write, write_json
+from qwenperf.cli.select import AdHoc, select
+from qwenperf.gate.budget_set import BudgetSet
+from qwenperf.settings import INCONCLUSIVE, Settings
+from qwenperf.workloads.case import DTYPES, ENGINES, Case
+from qwenperf.workloads.suites import SUITES
+
+_CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
+
+
+@click.command("run")
+@click.option("--suite", help=f"A named list of cases: {', '.join(SUITES)} (default: smoke).")
+@click.option(
+    "--filter", "filters", metavar="GLOB", multiple=True, help="Only cases whose id, model or engine matches."
+)
+@click.option("--list", "list_only", is_flag=True, help="List the cases and stop.")
+@click.option("--dry-run", is_flag=True, help="Say what would be measured, with which settings, and stop.")
+@click.option("--out", metavar="DIR", help="Where run folders go (default: profiles).")
+@click.option("--trace/--no-trace", default=None, help="Keep a profiler trace of each case (default: yes).")
+@click.option("--time-limit", "time_limit_s", type=float, metavar="S", help="Seconds a case may take, all included.")
+@click.option("--trials", type=int, metavar="N", help="Steady requests timed a case.")
+@click.option("--inconclusive", help=f"What noise does to the exit code: {' or '.join(INCONCLUSIVE)} (default: warn).")
+@click.option("--budgets", "budget_file", type=Path, metavar="FILE", help="A TOML file of budgets.")
+@click.option("--model", help="Ad-hoc case: a preset, a folder, a GGUF file or a hub id.")
+@click.option("--engine", "engines", multiple=True, help=f"Ad-hoc case, repeatable: {', '.join(ENGINES)}.")
+@click.option("--prompt-length", type=int, metavar="N", help="Ad-hoc case: tokens of the prompt (default: 32).")
+@click.option("--new-tokens", type=int, metavar="N", help="Ad-hoc case: tokens to generate (default: 32).")
+@click.option("--batch", type=int, metavar="N", help="Ad-hoc case: prompts at once (default: 1).")
+@click.option("--dtype", help=f"Ad-hoc case: {' or '.join(DTYPES)} (default: f32).")
+@json_option
+@debug_option
+def command(filters: tuple[str, ...], budget_file: Path | None, as_json: bool, **flags: Any) -> int:  # noqa: FBT001
+    """Measure the cases of a suite, judge them, and keep a record and traces.
+
+    Without options: every rung of the ladder on a small model and the real SmolLM2 weights, in about 3 minutes.
+    """
+    flags.pop("debug")
+    list_only, dry_run = flags.pop("list_only"), flags.pop("dry_run")
+    ad_hoc = AdHoc(engines=flags.pop("engines"), **{name: flags.pop(name) for name in _CASE_FLAGS})
+    project = find_project(Path.cwd())
+    settings = project.settings(flags)
+    suite, cases = select(settings, ad_hoc, filters)
+    if list_only:
+        return _list(suite, cases, as_json=as_json)
+    budgets = find_budgets(project, budget_file)
+    if dry_run:
+        return _dry_run(settings, suite, cases, as_json=as_json)
+    return _measure(settings, suite, cases, budgets, as_json=as_json)
+
+
+def _list(suite: str, cases: Sequence[Case], *, as_json: bool) -> int:
+    if as_json:
+        suites = {other.name: other.about for other in SUITES.values()}
+        write_json({"suite": suite, "cases": [{"id": case.id, **case.to_json()} for case in cases], "suites": suites})
+        return 0
+    write([f"suite {suite}", *(f"  {case.id}" for case in cases)])
+    write(["", "suites"])
+    write(f"  {other.name:<8} {other.about}" for other in SUITES.values())
+    return 0
+
+
+def _dry_run(settings: Settings, suite: str, cases: Sequence[Case], *, as_json: bool) -> int:
+    from qwenperf.lab.run_folder import check_writable
+
+    check_writable(Path(settings.out))
+    shown = {name: getattr(settings, name) for name in settings.origins}
+    if as_json:
+        origins = dict(settings.origins)
+        write_json({"suite": suite, "cases": [case.to_json() for case in cases], "settings": shown, "origins": origins})
+        return 0
+    write([f"would measure {len(cases)} cases of suite {suite}:"])
+    write(f"  {case.id} ({case.trials} trials, at most {units.seconds(case.time_limit_s)})" for case in cases)
+    write(["with settings:"])
+    write(f"  {name} = {value!r} ({settings.origins[name]})" for name, value in shown.items() if value is not None)
+    return 0
+
+
+def _measure(settings: Settings, suite: str, cases: Sequence[Case], budgets: BudgetSet, *, as_json: bool) -> int:
+    from qwenperf.cli.progress import progress
+    from qwenperf.gate.evaluate import judge_run
+    from qwenperf.gate.verdict import exit_code
+    from qwenperf.lab.commit import describe_commit
+    from qwenperf.lab.options import Options
+    from qwenperf.lab.run_cases import new_run, run_cases
+    from qwenperf.lab.run_folder import create_run_folder
+    from qwenperf.report.terminal import Places, run_report
+    from qwenperf.schema.codec import to_json
+
+    folder = create_run_folder(Path(settings.out), datetime.now(UTC))
+    options = Options(trace_folder=str(folder.path) if settings.trace else None)
+    with _interrupts(), progress() as listener:
+        run = run_cases(
+            new_run(folder, suite, cases, describe_commit(Path.cwd())),
+            cases,
+            folder=folder,
+            options=options,
+            listener=listener,
+            judge=functools.partial(judge_run, budgets=budgets),
+        )
+    if as_json:
+        write_json(to_json(run))
+    else:
+        traces = str(folder.path / "plugins" / "profile")
+        write(run_report(run, Places(record=str(folder.record), traces=traces, logdir=settings.out)))
+    others = [case.extra["exit_code"] for case in run.cases if "exit_code" in case.extra]
+    return exit_code(run, settings.inconclusive, others)
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM (CI's) end the run in order, also where a shell started us with SIGINT ignored."""
+
+    def interrupt(number: int, frame: object) -> None:  # noqa: ARG001  (the signature of a signal handler)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

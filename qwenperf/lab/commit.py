@@ -1,0 +1,34 @@
+"""Which commit is measured: asked of git, and empty where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+_TIMEOUT_S = 10
+
+
+def describe_commit(folder: Path) -> dict[str, Any]:
+    """Return ``sha``, ``branch``, ``committed_at`` and ``dirty`` (tracked files differ) of ``folder``'s checkout."""
+    head = _git(folder, "show", "--no-patch", "--no-show-signature", "--format=%H%n%cI", "HEAD")
+    if not head:
+        return {}
+    sha, committed_at = head.splitlines()[:2]
+    return {
+        "sha": sha,
+        "branch": _git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "",
+        "committed_at": committed_at,
+        "dirty": bool(_git(folder, "status", "--porcelain", "--untracked-files=no")),
+    }
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Return what git prints, ``None`` when it is absent, fails or hangs."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

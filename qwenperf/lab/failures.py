@@ -1,0 +1,47 @@
+"""Records of cases that gave no measurement: what happened, in which phase, and the last words of the log."""
+
+from __future__ import annotations
+
+import signal
+
+from qwenperf.errors import QwenperfError
+from qwenperf.lab.executor import Ended, signal_name
+from qwenperf.schema.records import CaseRecord, Status
+from qwenperf.units import seconds
+from qwenperf.workloads.case import Case
+
+
+def refused(case: Case, error: QwenperfError) -> CaseRecord:
+    """Record an error of our own tree: its message is all that there is to say."""
+    extra = {"error_kind": type(error).__name__, "exit_code": error.exit_code}
+    return CaseRecord(id=case.id, spec=case.to_json(), status=Status.FAILED, error=str(error), extra=extra)
+
+
+def timed_out(case: Case, ended: Ended, phase: str) -> CaseRecord:
+    """Record a case that was killed at its time limit."""
+    limit = seconds(case.time_limit_s)
+    error = f"killed after its time limit of {limit}, in phase {phase!r}. A larger --time-limit lets it go on."
+    return _record(case, Status.TIMED_OUT, error, ended.wall_s, phase)
+
+
+def crashed(case: Case, ended: Ended, phase: str, last_words: str) -> CaseRecord:
+    """Record a case whose process ended without a record."""
+    if ended.returncode < 0:
+        how = f"died of {signal_name(ended.returncode)}"
+        if -ended.returncode == signal.SIGKILL:
+            how += " (out of memory?)"
+    else:
+        how = f"ended with exit code {ended.returncode} and no record"
+    said = f" Its last words: {last_words}" if last_words else ""
+    return _record(case, Status.FAILED, f"the process {how} in phase {phase!r}.{said}", ended.wall_s, phase)
+
+
+def interrupted(case: Case, phase: str) -> CaseRecord:
+    """Record the case that was running when somebody pressed Ctrl-C."""
+    return _record(case, Status.INTERRUPTED, f"interrupted in phase {phase!r}.", None, phase)
+
+
+def _record(case: Case, status: Status, error: str, wall_s: float | None, phase: str) -> CaseRecord:
+    return CaseRecord(
+        id=case.id, spec=case.to_json(), status=status, error=error, wall_s=wall_s, extra={"phase": phase}
+    )

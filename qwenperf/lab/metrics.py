@@ -1,0 +1,128 @@
+"""From readings to metrics of the registry: the formulas, in one place. Pure; a metric that cannot be had is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qwenperf.decode.engine import EngineFacts
+from qwenperf.schema.records import Metric, ProgramFacts, Roofline, StreamEvidence, metric
+from qwenperf.stats.summary import percentile, summarize, theil_sen
+from qwenperf.workloads.case import Workload
+
+Named = Iterator[tuple[str, Metric]]
+
+BEYOND_CACHES_BYTES = 512_000_000
+"""Weights smaller than this may lie in a processor's caches, where the memory roofline is no limit."""
+
+_BYTES_SLACK = 1.5
+_FLOPS_SLACK = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floors:
+    """The shortest times in seconds that a step and a request can take at all, ``None`` where nothing is known."""
+
+    step_s: float | None = None
+    request_s: float | None = None
+
+
+def timed(name: str, samples: Sequence[float]) -> Metric:
+    """Return the median of ``samples`` with its interval of order statistics, and the coverage that it really has."""
+    summary = summarize(samples)
+    made = metric(name, summary.median, samples=tuple(samples), interval=(summary.low, summary.high))
+    return replace(made, extra={"interval_coverage": round(summary.coverage, 4)})
+
+
+def cold_metrics(workload: Workload, seconds: float) -> Named:
+    """Yield what one cold request says."""
+    yield "cold_request_s", metric("cold_request_s", seconds)
+    tokens = workload.batch * workload.new_tokens
+    yield "cold_tokens_per_s", metric("cold_tokens_per_s", tokens / seconds)
+
+
+def request_metrics(workload: Workload, request_s: Sequence[float]) -> Named:
+    """Yield what whole steady requests say."""
+    tokens = workload.batch * workload.new_tokens
+    yield "request_s", timed("request_s", request_s)
+    yield "request_tokens_per_s", timed("request_tokens_per_s", [tokens / seconds for seconds in request_s])
+
+
+def first_token_metrics(workload: Workload, ttft_s: Sequence[float]) -> Named:
+    """Yield what times to the first token say."""
+    tokens = workload.batch * workload.prompt_length
+    yield "ttft_s", timed("ttft_s", ttft_s)
+    yield "prefill_tokens_per_s", timed("prefill_tokens_per_s", [tokens / seconds for seconds in ttft_s])
+
+
+def decode_metrics(
+    workload: Workload,
+    request_s: Sequence[float],
+    ttft_s: Sequence[float],
+    facts: EngineFacts,
+    roofline: Roofline | None,
+) -> Named:
+    """Yield what is left of a request after its first token. Nothing when noise leaves no time for it."""
+    first = float(np.median(ttft_s))
+    tpot_s = [(seconds - first) / (workload.new_tokens - 1) for seconds in request_s]
+    if min(tpot_s) <= 0:
+        return
+    yield "tpot_s", timed("tpot_s", tpot_s)
+    yield "decode_tokens_per_s", timed("decode_tokens_per_s", [workload.batch / seconds for seconds in tpot_s])
+    if roofline and facts.bytes_per_step:
+        yield "mbu", timed("mbu", [facts.bytes_per_step / seconds / roofline.bytes_per_s for seconds in tpot_s])
+    if roofline and facts.flops_per_step:
+        yield "mfu", timed("mfu", [facts.flops_per_step / seconds / roofline.flops_per_s for seconds in tpot_s])
+
+
+def stream_metrics(stream: StreamEvidence) -> Named:
+    """Yield latencies between tokens, and how they grow with the position."""
+    steps = np.asarray(stream.step_s)
+    yield "itl_p50_s", metric("itl_p50_s", percentile(steps, 50), samples=tuple(np.median(steps, axis=1).tolist()))
+    yield "itl_p99_s", metric("itl_p99_s", percentile(steps, 99))
+    per_position = np.median(steps, axis=0)
+    if len(per_position) >= 3:
+        line = theil_sen(stream.positions, per_position)
+        scale = 100 / float(np.median(per_position))
+        interval = (scale * line.low, scale * line.high)
+        yield "scaling_per_100_tokens", metric("scaling_per_100_tokens", scale * line.slope, interval=interval)
+
+
+def fact_metrics(workload: Workload, facts: EngineFacts) -> Named:
+    """Yield sizes and work by formula."""
+    names = ("weight_bytes", "kv_cache_bytes", "kv_cache_allocated_bytes", "bytes_per_step", "flops_per_step")
+    yield from _known({name: getattr(facts, name) for name in names})
+    if facts.dispatches_per_request is not None:
+        per_token = facts.dispatches_per_request / workload.new_tokens
+        yield "dispatches_per_token", metric("dispatches_per_token", per_token)
+
+
+def program_metrics(program: ProgramFacts) -> Named:
+    """Yield the compiler's numbers of the decode step."""
+    sizes = {name: getattr(program, name) for name in ("argument_bytes", "output_bytes", "temp_bytes", "alias_bytes")}
+    yield from _known(sizes)
+    if None not in sizes.values():
+        peak = sizes["argument_bytes"] + sizes["output_bytes"] + sizes["temp_bytes"] - sizes["alias_bytes"]
+        yield "peak_bytes", metric("peak_bytes", peak)
+
+
+def _known(values: dict[str, float | None]) -> Named:
+    yield from ((name, metric(name, value)) for name, value in values.items() if value is not None)
+
+
+def floors(workload: Workload, facts: EngineFacts, roofline: Roofline | None) -> Floors:
+    """Return times that no correct run of this workload can beat.
+
+    The roofline is itself a measurement, so it gets slack: half again as many bytes, and four times the
+    FLOP/s (it was measured in one dtype, and narrower ones are faster).
+    """
+    if roofline is None:
+        return Floors()
+    step_s = (facts.flops_per_step or 0.0) / (_FLOPS_SLACK * roofline.flops_per_s)
+    request_s = (facts.flops_per_request or 0.0) / (_FLOPS_SLACK * roofline.flops_per_s)
+    if facts.bytes_per_step and facts.bytes_per_step >= BEYOND_CACHES_BYTES:
+        read_s = facts.bytes_per_step / (_BYTES_SLACK * roofline.bytes_per_s)
+        step_s, request_s = max(step_s, read_s), max(request_s, read_s * workload.new_tokens)
+    return Floors(step_s=step_s or None, request_s=request_s or None)

@@ -1,0 +1,38 @@
+"""How a case is measured, apart from what the case itself says. Plain data, so that a child process can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Bounds and switches of one measurement.
+
+    ``trials`` is how many steady requests are timed; ``steady_budget_s`` stops earlier, after at least one, so that a
+    slow rung does not eat a suite's time. ``trace_folder`` is the run's folder (``None``: no trace) and ``session`` the
+    trace's name in it. ``logit_check`` and ``roofline`` may be turned off by callers who do not ask those questions.
+    """
+
+    trials: int = 5
+    steady_budget_s: float = 20.0
+    trace_folder: str | None = None
+    session: str = ""
+    trace_steps: int = 8
+    trace_max_bytes: int = 64 * MEGABYTE
+    trace_deadline_s: float = 20.0
+    logit_check: bool = True
+    roofline: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data; ``from_json`` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Options:
+        """Read what ``to_json`` wrote."""
+        return cls(**data)

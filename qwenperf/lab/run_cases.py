@@ -1,0 +1,141 @@
+"""Measures the cases of a run, each in a fresh process, and keeps what is measured on disk before the next begins."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import qwenperf
+from qwenperf.errors import RecordError
+from qwenperf.lab import failures
+from qwenperf.lab.executor import Message, execute, log_tail
+from qwenperf.lab.options import Options
+from qwenperf.lab.run_folder import RunFolder, session_name, write_text
+from qwenperf.schema.codec import case_loads, dumps
+from qwenperf.schema.records import CaseRecord, RunRecord
+from qwenperf.workloads.case import Case
+
+STARTING = "starting"
+WORKER = (sys.executable, "-P", "-m", "qwenperf.lab.worker")
+
+
+class Listener(Protocol):
+    """Who wants to know what is going on."""
+
+    def case_started(self, case: Case, number: int, total: int) -> None:
+        """``case`` is measured now, as the ``number``-th of ``total``."""
+        ...
+
+    def phase(self, case: Case, name: str) -> None:
+        """The process of ``case`` says what it is doing."""
+        ...
+
+    def case_ended(self, record: CaseRecord) -> None:
+        """A case has been measured, or given up."""
+        ...
+
+
+def new_run(folder: RunFolder, suite: str, cases: Sequence[Case], commit: Mapping[str, Any]) -> RunRecord:
+    """Return the record of a run in which nothing has been measured yet."""
+    return RunRecord(
+        id=folder.id,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        suite=suite,
+        environment={},
+        commit=commit,
+        declared=tuple(case.id for case in cases),
+    )
+
+
+def run_cases(
+    run: RunRecord,
+    cases: Sequence[Case],
+    *,
+    folder: RunFolder,
+    options: Options,
+    listener: Listener,
+    judge: Callable[[RunRecord], RunRecord] = lambda run: run,
+    command: Sequence[str] = WORKER,
+) -> RunRecord:
+    """Measure ``cases`` one after another and return the judged run.
+
+    ``run.json`` is rewritten, judged, after each case. An interrupt ends the run: what was measured is kept and the
+    record says ``interrupted``.
+
+    Raises:
+      OutputError: the folder cannot be written to any more.
+    """
+    write_text(folder.record, dumps(run))
+    for number, case in enumerate(cases, start=1):
+        listener.case_started(case, number, len(cases))
+        child = _Child(case, folder, listener)
+        try:
+            record = child.measure(options, command)
+        except KeyboardInterrupt:
+            record = failures.interrupted(case, child.phase)
+            run = replace(run, interrupted=True)
+        run = judge(_with_case(run, record, child.environment))
+        write_text(folder.record, dumps(run))
+        listener.case_ended(run.cases[-1])
+        if run.interrupted:
+            break
+    return run
+
+
+def _with_case(run: RunRecord, record: CaseRecord, environment: Mapping[str, Any]) -> RunRecord:
+    """Add a case; the environment is what the first process that got so far said."""
+    return replace(run, cases=(*run.cases, record), environment=run.environment or environment)
+
+
+class _Child:
+    """The process of one case, and what it has said so far."""
+
+    def __init__(self, case: Case, folder: RunFolder, listener: Listener) -> None:
+        self.phase = STARTING
+        self.environment: Mapping[str, Any] = {}
+        self._case, self._folder, self._listener = case, folder, listener
+
+    def measure(self, options: Options, command: Sequence[str]) -> CaseRecord:
+        case, session = self._case, session_name(self._case.id)
+        out, log = self._folder.case(session), self._folder.log(session)
+        options = replace(options, session=session, trials=case.trials)
+        spec = json.dumps({"case": case.to_json(), "options": options.to_json()})
+        ended = execute(
+            [*command, spec, str(out)],
+            time_limit_s=case.time_limit_s,
+            log=log,
+            on_message=self._hear,
+            environ=child_environ(os.environ),
+        )
+        if ended.timed_out:
+            return failures.timed_out(case, ended, self.phase)
+        try:
+            record = case_loads(out.read_text(encoding="utf-8"), str(out))
+        except (OSError, RecordError):
+            return failures.crashed(case, ended, self.phase, log_tail(log))
+        return replace(record, wall_s=ended.wall_s)
+
+    def _hear(self, message: Message) -> None:
+        if "environment" in message:
+            self.environment = message["environment"]
+        if "phase" in message:
+            self.phase = str(message["phase"])
+            self._listener.phase(self._case, self.phase)
+
+
+def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a measuring process.
+
+    The persistent compilation cache is off, because a first request that finds yesterday's programs is not cold. The
+    package is found where ours was, whatever the working folder holds (``-P`` in the command keeps that out).
+    """
+    kept = {name: value for name, value in environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    ours = str(Path(qwenperf.__file__).resolve().parent.parent)
+    paths = [ours, *filter(None, [environ.get("PYTHONPATH")])]
+    return kept | {"JAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,0 +1,48 @@
+"""One case in a process of its own: ``python -m qwenperf.lab.worker SPEC OUT DESCRIPTOR``.
+
+SPEC is JSON with a case and its options, OUT the file for the record, DESCRIPTOR the pipe for progress. The record is
+written whole or not at all. Our own errors become a record; anything else is a traceback in the log and a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from qwenperf.errors import QwenperfError
+from qwenperf.lab import failures
+from qwenperf.lab.options import Options
+from qwenperf.lab.run_folder import write_text
+from qwenperf.schema.codec import dumps
+from qwenperf.workloads.case import Case
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure the case of SPEC and write its record to OUT."""
+    spec, out, descriptor = json.loads(arguments[0]), Path(arguments[1]), int(arguments[2])
+    # A compiler or helper that this process starts must not hold the pipe open.
+    os.set_inheritable(descriptor, False)  # noqa: FBT003  (positional only)
+    case, options = Case.from_json(spec["case"]), Options.from_json(spec["options"])
+
+    def say(message: dict[str, Any]) -> None:
+        # When the parent is gone this raises BrokenPipeError: nobody is left to measure for.
+        os.write(descriptor, json.dumps(message).encode() + b"\n")
+
+    try:
+        say({"phase": "importing JAX"})
+        from qwenperf.lab.runner import run_case
+        from qwenperf.measure import environment
+
+        say({"environment": environment.describe()})
+        record = run_case(case, options, on_phase=lambda name: say({"phase": name}))
+    except QwenperfError as error:
+        record = failures.refused(case, error)
+    write_text(out, dumps(record))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

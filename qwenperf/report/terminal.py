@@ -1,0 +1,213 @@
+"""A run as people read it in a terminal: a table of rungs, what failed and why, and where the files are.
+
+Pure: records in, rich renderables out. Reads at 80 columns and without colour; every sign is also a word.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from qwenperf import units
+from qwenperf.gate.verdict import worst
+from qwenperf.report.speedup import BASE_RUNG, speedup_lines, value
+from qwenperf.schema.records import CaseRecord, Finding, Outcome, RunRecord, Severity, Status, Verdict
+
+_STYLES = {
+    Outcome.PASS: "green",
+    Outcome.IMPROVED: "green",
+    Outcome.FAIL: "bold red",
+    Outcome.INCONCLUSIVE: "yellow",
+    Outcome.SKIPPED: "dim",
+}
+_TEXT_LIMIT = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where the run's files are, as people would type it; ``""`` where there is none."""
+
+    record: str
+    traces: str = ""
+    logdir: str = ""
+
+
+def run_report(run: RunRecord, places: Places) -> Iterator[RenderableType]:
+    """Yield the whole report of a run: tables, remarks, real text, what failed, speed-up, files."""
+    for title, cases in groups(run.cases):
+        yield Text(title, style="bold")
+        yield rung_table(cases)
+        yield Text(legend(cases), style="dim")
+        yield Text()
+    yield from _lines(said(case) for case in run.cases)
+    yield from _lines(finding_line(finding) for finding in all_findings(run))
+    yield from problems(run)
+    yield from _lines(speedup_lines(run))
+    yield from place_lines(run, places)
+
+
+def groups(cases: Iterable[CaseRecord]) -> list[tuple[str, list[CaseRecord]]]:
+    """Group cases that can stand in one table: the same model and workload."""
+    found: dict[str, list[CaseRecord]] = {}
+    for case in cases:
+        found.setdefault(group_title(case), []).append(case)
+    return list(found.items())
+
+
+def group_title(case: CaseRecord) -> str:
+    """Say in words what all cases of a table share."""
+    work = case.spec.get("workload")
+    if not isinstance(work, Mapping):
+        return case.id
+    words = "{model}, {dtype}, batch {batch}, prompt {prompt_length}, {new_tokens} new tokens"
+    return words.format_map({"model": case.spec.get("model", "?")} | dict(work))
+
+
+def rung_table(cases: Sequence[CaseRecord]) -> Table:
+    """Return one table with a row a rung; the speed-up column only where its base is there."""
+    base = next((value(case, "decode_tokens_per_s") for case in cases if rung(case) == BASE_RUNG), None)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("rung", no_wrap=True)
+    columns = ("tokens/s", *([f"x {BASE_RUNG}"] if base else []), "cold tok/s", "compiles", "tokens", "MBU")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for case in cases:
+        table.add_row(*_row(case, base))
+    return table
+
+
+def _row(case: CaseRecord, base: float | None) -> Iterator[str | Text]:
+    speed = value(case, "decode_tokens_per_s")
+    yield rung(case)
+    yield _number(speed)
+    if base:
+        yield f"{units.significant(speed / base)}x" if speed is not None else "-"
+    yield _number(value(case, "cold_tokens_per_s"))
+    yield compiles(case)
+    yield tokens(case)
+    mbu = value(case, "mbu")
+    yield "-" if mbu is None else f"{100 * mbu:.{0 if mbu >= 0.1 else 1}f}%"
+    yield verdict_word(case)
+
+
+def rung(case: CaseRecord) -> str:
+    """Return the engine's name."""
+    return str(case.spec.get("engine", case.id))
+
+
+def compiles(case: CaseRecord) -> str:
+    """Return compiles in the cold and in the steady phase, ``20/0``."""
+    counts = [value(case, name) for name in ("compiles_cold", "compiles_steady")]
+    return "-" if counts == [None, None] else "/".join("-" if count is None else f"{count:.0f}" for count in counts)
+
+
+def tokens(case: CaseRecord) -> str:
+    """Say whether the tokens equal uncached ones: ``equal``, ``near-tie`` or ``differ``."""
+    divergence = case.evidence.divergence
+    if divergence is None:
+        return "-"
+    return "equal" if divergence.equal else "near-tie" if divergence.near_tie else "differ"
+
+
+def verdict_word(case: CaseRecord) -> Text:
+    """Return the worst outcome of a case as a word, or how its measuring ended."""
+    if case.status is not Status.MEASURED:
+        return Text(case.status.value.replace("_", " "), style="bold red")
+    if not case.verdicts:
+        return Text("-")
+    outcome = worst(verdict.outcome for verdict in case.verdicts)
+    return Text("FAIL" if outcome is Outcome.FAIL else outcome.value, style=_STYLES[outcome])
+
+
+def legend(cases: Iterable[CaseRecord]) -> str:
+    """Explain the columns under a table, with the roofline that MBU is a share of."""
+    lines = ["tokens/s: steady decode. cold: first request, compiles counted. compiles: cold/steady."]
+    rooflines = [case.evidence.roofline for case in cases if case.evidence.roofline]
+    if rooflines:
+        lines.append(
+            f"MBU: share of {units.byte_count(rooflines[0].bytes_per_s)}/s, the memory roofline measured here."
+        )
+    return "\n".join(lines)
+
+
+def said(case: CaseRecord) -> str:
+    """Return one line of the text that a model with a tokenizer generated."""
+    evidence = case.evidence.tokens
+    if evidence is None or not evidence.text:
+        return ""
+    text = " ".join(evidence.text.split())
+    text = text if len(text) <= _TEXT_LIMIT else f"{text[:_TEXT_LIMIT]}..."
+    return f"{case.spec.get('model', case.id)} ({rung(case)}) wrote: {text}"
+
+
+def problems(run: RunRecord) -> Iterator[Text]:
+    """Yield what needs attention: cases without a measurement, missing ones, and verdicts that are not green."""
+    for case in run.cases:
+        if case.error:
+            yield Text(f"{case.status.value.replace('_', ' ')}: {case.id}: {case.error}", style="red")
+        for verdict in case.verdicts:
+            if verdict.outcome in {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED}:
+                yield verdict_text(case, verdict)
+    measured = {case.id for case in run.cases}
+    for name in run.declared:
+        if name not in measured:
+            yield Text(f"missing: {name}: asked for and not measured.", style="red")
+    if run.interrupted:
+        yield Text("interrupted: what is above was measured before.", style="yellow")
+
+
+def verdict_text(case: CaseRecord, verdict: Verdict) -> Text:
+    """Write one verdict: its line, the lines below it, and what to do."""
+    word = "FAIL" if verdict.outcome is Outcome.FAIL else verdict.outcome.value
+    lines = [f"{word}: {case.id}: {verdict.gate}: {verdict.summary}", *(f"    {line}" for line in verdict.detail)]
+    if verdict.advice and verdict.outcome is not Outcome.IMPROVED:
+        lines.append(f"    {verdict.advice}")
+    text = Text("\n".join(lines))
+    text.stylize(_STYLES[verdict.outcome], 0, len(word))
+    return text
+
+
+def all_findings(run: RunRecord) -> list[Finding]:
+    """Return the findings of a run and its cases, each message once."""
+    every = [*run.findings, *(finding for case in run.cases for finding in case.findings)]
+    return list({(finding.code, finding.message): finding for finding in every}.values())
+
+
+def finding_line(finding: Finding) -> Text:
+    """Write a finding with its advice."""
+    style = "" if finding.severity is Severity.NOTE else "yellow"
+    line = f"{finding.severity.value}: {finding.message} {finding.advice}".rstrip()
+    return Text(line, style=style)
+
+
+def place_lines(run: RunRecord, places: Places) -> Iterator[Text]:
+    """Say where record and traces are, and how to look at the traces."""
+    yield Text(f"record: {places.record}", overflow="fold")
+    count = sum(case.trace is not None for case in run.cases)
+    if places.traces and count:
+        yield Text(f"traces: {places.traces} ({count}; tensorboard --logdir {places.logdir})", overflow="fold")
+
+
+def _lines(lines: Iterable[str | Text]) -> Iterator[Text]:
+    return (line if isinstance(line, Text) else Text(line) for line in lines if line)
+
+
+def _number(number: float | None) -> str:
+    return "-" if number is None else units.significant(number)
+
+
+def render(renderables: Iterable[RenderableType], *, width: int = 80, color: bool = False) -> str:
+    """Return renderables as text, for a file, a log or a test."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, highlight=False, markup=False, emoji=False, force_terminal=color, no_color=not color
+    )
+    for renderable in renderables:
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -4,13 +4,28 @@ import os
 from pathlib import Path
 
 import pytest
+from jaxtyping import install_import_hook
 
 # Before anything imports JAX: probing for an accelerator takes seconds, and a silent promotion is a bug.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
 
+# Their signatures carry shapes. The loop's carry protocols, which are the type checker's business.
+CHECKED = (
+    "qwenperf.models",
+    "qwenperf.decode.cache",
+    "qwenperf.decode.state",
+    "qwenperf.decode.step",
+    "qwenperf.decode.uncached",
+)
 PERF = Path(__file__).parent / "perf"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check shapes by jaxtyping in every test but the timed ones, which run what a user runs."""
+    if config.getoption("markexpr") != "perf":
+        install_import_hook(CHECKED, "beartype.beartype")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,89 @@
+"""Facts that gates judge, from program text without JAX."""
+
+from pathlib import Path
+
+import pytest
+
+from qwenperf.program import facts, hlo, stablehlo
+
+SNIPPETS = Path(__file__).parent / "snippets"
+
+
+@pytest.fixture(params=["0.10", "0.12"])
+def version(request):
+    return request.param
+
+
+def module(name):
+    return hlo.parse((SNIPPETS / f"{name}.hlo").read_text())
+
+
+def entry(*lines):
+    """Make a module of one entry computation."""
+    return hlo.parse("HloModule m\n\nENTRY %main.1 (a: f32[4]) -> f32[4] {\n  " + "\n  ".join(lines) + "\n}\n")
+
+
+def test_opcodes_are_counted_over_all_computations(version):
+    counts = facts.opcodes(module(f"jax-{version}-donated"))
+    assert (counts["sine"], counts["cosine"], counts["dynamic-update-slice"], counts["fusion"]) == (1, 1, 1, 3)
+    assert "copy" not in counts
+
+
+def test_sines_and_cosines_are_named_with_their_line(version):
+    found = facts.trigonometric(module(f"jax-{version}-donated"))
+    assert found == ("cosine from qwen2.py:6", "sine from qwen2.py:6")
+
+
+def test_a_cosine_that_the_compiler_expanded_into_arithmetic_is_still_one():
+    assert facts.trigonometric(module("tpu-older")) == ("cosine from rotary.py:31", "sine from rotary.py:32")
+
+
+def test_a_cosine_folded_into_a_constant_is_no_work():
+    folded = entry('%c.1 = f32[4]{0} constant({1, 1, 1, 1}), metadata={op_name="jit(step)/cos" stack_frame_id=3}')
+    assert facts.trigonometric(folded) == ()
+
+
+def test_a_cosine_without_a_source_line_is_named_by_its_operation():
+    bare = entry('%c.1 = f32[4]{0} cosine(%a), metadata={op_name="jit(step)/rope/cos"}', "%d.1 = f32[4]{0} sine(%a)")
+    assert facts.trigonometric(bare) == ("cosine from jit(step)/rope/cos", "sine from main.1")
+
+
+def test_an_undonated_cache_is_named_and_so_is_its_copy(version):
+    undonated = module(f"jax-{version}-undonated")
+    assert facts.unaliased(undonated, ["cache"]) == ("cache['k'] f32[2,16,4]",)
+    assert facts.copies(undonated, ["f32[2,16,4]"]) == ("copy.1: f32[2,16,4] copied in main.2",)
+
+
+def test_a_donated_cache_has_nothing_to_name(version):
+    donated = module(f"jax-{version}-donated")
+    assert facts.unaliased(donated, ["cache"]) == ()
+    assert facts.copies(donated, ["f32[2,16,4]"]) == ()
+
+
+@pytest.mark.parametrize("path", ["state.cache.v[0]", "state['cache']['v'][0]", "state.cache", "state"])
+def test_donations_are_matched_in_either_spelling_and_by_prefix(path):
+    parsed = module("tpu-older")
+    assert facts.unaliased(parsed, [path]) == ("state.cache.v[0] bf16[1,2,512,64]",)
+    assert facts.matched(parsed, [path])
+
+
+def test_a_prefix_ends_at_a_whole_name():
+    assert facts.unaliased(module("tpu-older"), ["state.cache.v[0", "stat"]) == ()
+    assert not facts.matched(module("tpu-older"), ["stat"])
+
+
+@pytest.mark.parametrize("shape", ["bf16[1,2,512,64]", "bf16[2,512,64]"])
+def test_asynchronous_copies_count_and_axes_of_size_one_do_not(shape):
+    assert facts.copies(module("tpu-older"), [shape]) == ("copy-start.1: bf16[1,2,512,64] copied in main.77",)
+
+
+@pytest.mark.parametrize("shape", ["bf16[2,512,32]", "f32[1,2,512,64]"])
+def test_copies_of_other_arrays_do_not_count(shape):
+    assert facts.copies(module("tpu-older"), [shape]) == ()
+
+
+def test_lowered_programs_are_counted_by_operation():
+    text = "%1 = stablehlo.cosine %0 : tensor<4xf32>\n%2 = stablehlo.add %1, %1\n%3 = stablehlo.cosine %2\n"
+    assert stablehlo.operations(text) == {"cosine": 2, "add": 1}
+    assert stablehlo.trigonometric(text) == {"cosine": 2}
+    assert stablehlo.trigonometric("%2 = stablehlo.add %1, %1") == {}

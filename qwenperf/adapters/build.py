@@ -13,7 +13,7 @@ import jax
 
 from qwenperf.adapters.callable import CallableEngine
 from qwenperf.adapters.flax import flax_engine
-from qwenperf.adapters.steps import StepsEngine, prefix_logits
+from qwenperf.adapters.steps import StepsEngine
 from qwenperf.decode.engine import Engine, StepEngine
 from qwenperf.errors import UsageError
 
@@ -30,8 +30,7 @@ def as_engine(subject: Any, *, uncached: Logits | None = None, name: str = "") -
 
     Args:
       subject: see ``ACCEPTED``.
-      uncached: tokens [B, T] to logits [B, T, V] of the whole sequence; the truth to compare tokens with. A
-        pair without it is compared with its own ``prefill``.
+      uncached: tokens [B, T] to logits [B, T, V] of the whole sequence; the truth to compare tokens with.
       name: what messages call it, where ``subject`` has no name.
 
     Raises:
@@ -42,7 +41,9 @@ def as_engine(subject: Any, *, uncached: Logits | None = None, name: str = "") -
     if isinstance(subject, Engine) and uncached is None:
         return subject
     if isinstance(subject, StepEngine):
-        return _steps(subject.prefill, subject.decode_step, uncached, name or type(subject).__name__)
+        uncached = uncached or getattr(subject, "uncached_logits", None)
+        name = name or type(subject).__name__
+        return StepsEngine(name=name, first=subject.prefill, step=subject.decode_step, uncached_logits=uncached)
     call = getattr(subject, "generate", subject)
     if not callable(call):
         raise UsageError(f"{_describe(subject)} is no engine.", advice=ACCEPTED)
@@ -52,14 +53,10 @@ def as_engine(subject: Any, *, uncached: Logits | None = None, name: str = "") -
 
 def _pair(pair: tuple[Any, ...], uncached: Logits | None, name: str) -> Engine:
     if len(pair) == 2 and all(callable(part) for part in pair):
-        return _steps(pair[0], pair[1], uncached, name or _name(pair[1]))
+        return StepsEngine(name=name or _name(pair[1]), first=pair[0], step=pair[1], uncached_logits=uncached)
     if len(pair) == 2 and callable(getattr(pair[0], "apply", None)):
-        return flax_engine(pair[0], pair[1], name=name)
+        return flax_engine(pair[0], pair[1], uncached=uncached, name=name)
     raise UsageError(f"({', '.join(_describe(part) for part in pair)}) is no engine.", advice=ACCEPTED)
-
-
-def _steps(prefill: Any, decode_step: Any, uncached: Logits | None, name: str) -> StepsEngine:
-    return StepsEngine(name=name, first=prefill, step=decode_step, uncached_logits=uncached or prefix_logits(prefill))
 
 
 def _name(subject: Any) -> str:

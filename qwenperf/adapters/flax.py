@@ -30,6 +30,7 @@ def flax_engine(
     params: Any,
     *,
     make_caches: Callable[[int], Any] | None = None,
+    uncached: Callable[[Any], jax.Array] | None = None,
     jit: bool = True,
     donate: bool = True,
     name: str = "",
@@ -38,18 +39,19 @@ def flax_engine(
 
     Prefill passes ``make_caches(batch)``, the pre-allocated caches, or ``None`` where the model makes its own.
     ``position_offset`` is the number of tokens before the first of ``ids``: 0 in prefill, an int32 scalar in a step.
-    The uncached reference is one ``apply`` of the whole sequence with ``kv_caches=None``.
 
     Args:
       model: has ``apply``.
       params: what ``apply`` takes first.
       make_caches: from batch size to caches.
+      uncached: tokens [B, T] to logits [B, T, V]; by default one ``apply`` of the whole sequence without caches.
       jit: compile prefill and step; switch it off where ``apply`` is jitted already, or to measure it op by op.
       donate: with ``jit``, let a step update the state in place.
       name: what messages call the engine; the model's class by default.
     """
 
-    def prefill(params: Any, input_ids: Any, kv_caches: Any) -> tuple[Any, FlaxState]:
+    def prefill(params: Any, input_ids: Any) -> tuple[Any, FlaxState]:
+        kv_caches = None if make_caches is None else make_caches(input_ids.shape[0])
         logits, kv_caches = model.apply(params, input_ids, kv_caches=kv_caches, position_offset=0)
         return logits, FlaxState(kv_caches=kv_caches, position_offset=np.int32(input_ids.shape[1]))
 
@@ -62,18 +64,11 @@ def flax_engine(
         return model.apply(params, input_ids, kv_caches=None, position_offset=0)[0]
 
     if jit:
-        prefill = jax.jit(prefill, donate_argnames=("kv_caches",) if donate else ())
+        prefill, uncached_forward = jax.jit(prefill), jax.jit(uncached_forward)
         decode_step = jax.jit(decode_step, donate_argnames=("state",) if donate else ())
-        uncached_forward = jax.jit(uncached_forward)
-
-    def first(tokens_BT: Any) -> tuple[Any, FlaxState]:
-        caches = None if make_caches is None else make_caches(np.shape(tokens_BT)[0])
-        state: tuple[Any, FlaxState] = prefill(params, tokens_BT, caches)
-        return state
-
     return StepsEngine(
         name=name or type(model).__name__,
-        first=first,
+        first=functools.partial(prefill, params),
         step=functools.partial(decode_step, params),
-        uncached_logits=functools.partial(uncached_forward, params),
+        uncached_logits=uncached or functools.partial(uncached_forward, params),
     )

@@ -34,8 +34,20 @@ def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> P
         lowered_text=lowered.as_text(),
         donated=tuple(path for path, _ in donated),
         donated_bytes=sum(_nbytes(info) for _, info in donated),
-        cache_shapes=tuple(sorted({hlo_shape(leaf) for leaf in jax.tree.leaves(state) if np.ndim(leaf) > 1})),
+        cache_shapes=tuple(sorted({hlo_shape(leaf) for leaf in _arrays(state)})),
     )
+
+
+def abstract_result(function: Callable[..., Any], *args: Any) -> Any:
+    """Return shapes and dtypes of what a jitted ``function`` returns, without running it; ``None`` for any other."""
+    function, args = _unwrap(function, args)
+    eval_shape = getattr(function, "eval_shape", None)
+    return None if eval_shape is None else eval_shape(*args)
+
+
+def cache_bytes(state: Any) -> int:
+    """Return the bytes of the arrays in ``state`` that can be a cache: more than one axis."""
+    return sum(_nbytes(leaf) for leaf in _arrays(state))
 
 
 def hlo_shape(array: Any) -> str:
@@ -43,6 +55,10 @@ def hlo_shape(array: Any) -> str:
     name = array.dtype.name
     kind = name.rstrip("0123456789")
     return f"{_HLO_NAMES.get(kind, kind)}{name[len(kind) :]}[{','.join(str(size) for size in array.shape)}]"
+
+
+def _arrays(state: Any) -> list[Any]:
+    return [leaf for leaf in jax.tree.leaves(state) if len(getattr(leaf, "shape", ())) > 1]
 
 
 def _unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:

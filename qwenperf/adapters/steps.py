@@ -13,17 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from qwenperf.adapters.programs import program_of
+from qwenperf.adapters.programs import abstract_result, cache_bytes, program_of
 from qwenperf.adapters.prompt import greedy, last_logits
-from qwenperf.decode.engine import Program, State, Tokens
+from qwenperf.decode.engine import EngineFacts, Program, State, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepsEngine:
     """``prefill(tokens [B, T])`` and ``step(tokens [B], state)``, each returning logits and the state after it.
 
-    ``uncached_logits`` (tokens [B, T] to logits [B, T, V]) is the truth to compare with; see ``prefix_logits``
-    for one made of ``prefill`` alone.
+    ``uncached_logits`` (tokens [B, T] to logits [B, T, V]) is the truth to compare with; ``None`` where there is
+    none (see ``prefix_logits`` for one made of ``prefill`` alone).
     """
 
     name: str
@@ -55,21 +55,30 @@ class StepsEngine:
         """Return int32 tokens [B, new_tokens]."""
         return jnp.stack(list(self.stream(tokens_BT, new_tokens)), axis=1)
 
-    def programs(self, batch: int, prompt_length: int, new_tokens: int) -> Mapping[str, Program]:  # noqa: ARG002 -- the protocol's signature; steps do not depend on it
+    def programs(self, batch: int, prompt_length: int, new_tokens: int) -> Mapping[str, Program]:
         """Return the decode step's program where ``step`` is jitted (or a partial of such), else nothing."""
+        del new_tokens
         _, state = self.prefill(np.zeros((batch, prompt_length), np.int32))
         program = program_of("decode_step", self.step, jnp.zeros((batch,), jnp.int32), state, state=state)
         return {} if program is None else {program.name: program}
 
+    def facts(self, batch: int, prompt_length: int, new_tokens: int) -> EngineFacts:
+        """Return the size of the state where ``first`` is jitted, so that it can be known without running it."""
+        del new_tokens
+        result = abstract_result(self.first, np.zeros((batch, prompt_length), np.int32))
+        return EngineFacts(kv_cache_allocated_bytes=None if result is None else cache_bytes(result[1]))
 
-def prefix_logits(prefill: Callable[[Any], tuple[Any, Any]]) -> Callable[[Any], jax.Array]:
+
+def prefix_logits(prefill: Callable[[Any], tuple[Any, Any]], start: int = 1) -> Callable[[Any], jax.Array]:
     """Return uncached logits made of ``prefill`` on every prefix: right by construction, one call a position.
 
-    Slow where ``prefill`` compiles for each length; give a forward of the whole sequence where there is one.
+    Prefixes shorter than ``start`` are not asked for, and read zero. Slow where ``prefill`` compiles for each
+    length; give a forward of the whole sequence where there is one.
     """
 
     def uncached_logits(tokens_BT: Tokens) -> jax.Array:
-        lengths = range(1, np.shape(tokens_BT)[1] + 1)
-        return jnp.stack([last_logits(prefill(tokens_BT[:, :n])[0], "prefill") for n in lengths], axis=1)
+        lengths = range(start, np.shape(tokens_BT)[1] + 1)
+        asked = [np.asarray(last_logits(prefill(tokens_BT[:, :length])[0], "prefill")) for length in lengths]
+        return jnp.stack([np.zeros_like(asked[0])] * (start - 1) + asked, axis=1)
 
     return uncached_logits

@@ -8,7 +8,7 @@ import pytest
 from qwenperf.adapters import CallableEngine, as_engine, flax_engine, prefix_logits
 from qwenperf.adapters.programs import hlo_shape
 from qwenperf.adapters.prompt import as_tokens, last_logits
-from qwenperf.decode.engine import CompiledEngine, Engine, ReferencedEngine, StepEngine, StreamingEngine
+from qwenperf.decode.engine import CompiledEngine, Engine, ReferencedEngine, SizedEngine, StepEngine, StreamingEngine
 from qwenperf.errors import MeasurementError, TokenError, UsageError
 
 NEW = 6
@@ -50,8 +50,9 @@ def test_a_callable_that_returns_another_shape_is_named(prompt):
 def test_a_pair_generates_streams_and_steps(toy, prompt, expected):
     """A pair of jitted functions is every kind of engine that its parts allow."""
     engine = as_engine((toy.prefill, toy.decode_step))
-    for protocol in (Engine, StepEngine, StreamingEngine, ReferencedEngine, CompiledEngine):
+    for protocol in (Engine, StepEngine, StreamingEngine, CompiledEngine, SizedEngine):
         assert isinstance(engine, protocol)
+    assert not isinstance(engine, ReferencedEngine)
     np.testing.assert_array_equal(engine.generate(prompt, NEW), expected)
     np.testing.assert_array_equal(np.stack(list(engine.stream(prompt, NEW)), axis=1), expected)
 
@@ -73,13 +74,16 @@ def test_an_object_with_steps_is_a_pair(toy, prompt, expected):
 
 def test_prefill_alone_gives_the_uncached_logits(toy, prompt):
     """Without a forward of the whole sequence, prefill on every prefix is the truth."""
-    logits = prefix_logits(toy.prefill)(prompt)
-    np.testing.assert_allclose(logits, toy.uncached_logits(prompt), rtol=1e-5, atol=1e-5)
+    logits = prefix_logits(toy.prefill, start=3)(prompt)
+    np.testing.assert_allclose(logits[:, 2:], toy.uncached_logits(prompt)[:, 2:], rtol=1e-5, atol=1e-5)
+    assert not np.any(logits[:, :2])
 
 
 def test_the_program_of_a_jitted_step_says_what_is_donated(toy):
     """Key paths and bytes of what a step gives up, and the shapes of its cache."""
-    program = as_engine((toy.prefill, toy.decode_step)).programs(2, 5, NEW)["decode_step"]
+    engine = as_engine((toy.prefill, toy.decode_step))
+    program = engine.programs(2, 5, NEW)["decode_step"]
+    assert engine.facts(2, 5, NEW).kv_cache_allocated_bytes == 2 * 24 * 8 * 4
     assert program.cache_shapes == ("f32[2,24,8]",)
     assert program.donated == ("state[0]", "state[1]")
     assert program.donated_bytes == 2 * 24 * 8 * 4 + 4
@@ -92,7 +96,12 @@ def test_a_step_that_is_not_jitted_has_no_program(toy):
     def op_by_op(tokens, state):
         return toy.decode_step(tokens, state)
 
-    assert as_engine((toy.prefill, op_by_op)).programs(2, 5, NEW) == {}
+    def read(tokens):
+        return toy.prefill(tokens)
+
+    engine = as_engine((read, op_by_op))
+    assert engine.programs(2, 5, NEW) == {}
+    assert engine.facts(2, 5, NEW).kv_cache_allocated_bytes is None
 
 
 def test_a_flax_model_is_an_engine(flax_toy, prompt, expected):

@@ -71,9 +71,9 @@ def group_title(case: CaseRecord) -> str:
 def rung_table(cases: Sequence[CaseRecord]) -> Table:
     """Return one table with a row a rung; the speed-up column only where its base is there."""
     base = next((value(case, "decode_tokens_per_s") for case in cases if rung(case) == BASE_RUNG), None)
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("rung", no_wrap=True)
-    columns = ("tokens/s", *([f"x {BASE_RUNG}"] if base else []), "cold tok/s", "compiles", "tokens", "MBU")
+    columns = ("tokens/s", *([f"x {BASE_RUNG}"] if base else []), "cold", "compiles", "tokens", "MBU")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
@@ -127,12 +127,11 @@ def verdict_word(case: CaseRecord) -> Text:
 
 def legend(cases: Iterable[CaseRecord]) -> str:
     """Explain the columns under a table, with the roofline that MBU is a share of."""
-    lines = ["tokens/s: steady decode. cold: first request, compiles counted. compiles: cold/steady."]
+    lines = ["tokens/s: steady decode. cold: the first request's, compiles counted.", "compiles: cold/steady."]
     rooflines = [case.evidence.roofline for case in cases if case.evidence.roofline]
     if rooflines:
-        lines.append(
-            f"MBU: share of {units.byte_count(rooflines[0].bytes_per_s)}/s, the memory roofline measured here."
-        )
+        speed = units.byte_count(rooflines[0].bytes_per_s)
+        lines[-1] += f" MBU: share of {speed}/s, the memory roofline here."
     return "\n".join(lines)
 
 

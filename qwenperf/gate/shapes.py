@@ -1,7 +1,8 @@
 """Gate "shapes": after warm-up no program is compiled, so every step of every request has shapes seen before.
 
+A state that grows within a request fails too, though warm-up meets all its lengths: see ``growth``.
 A program taken from the persistent cache counts too: its signature was new all the same. So does a call that an
-ahead-of-time executable refused.
+ahead-of-time executable refused, whenever it did.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 
 from qwenperf import units
 from qwenperf.gate.budget_set import CaseBudget
+from qwenperf.gate.growth import growing
 from qwenperf.gate.verdict import failed, passed, skipped
 from qwenperf.schema.records import CaseRecord, CompileCause, CompileEvent, Verdict
 
@@ -26,6 +28,7 @@ _ADVICE = {
     "sharding": "Place it as in warm-up (jax.device_put with that sharding) before the first timed call.",
     "new": "A function first seen after warm-up: build each jit once, outside the loop, and warm it up.",
 }
+_GROWS = "Allocate it once at full length and update it in place, so that each step has the shape of the one before."
 _NO_CAUSE = (
     "Nothing says which argument changed: a jit built anew in each call, or a function that warm-up never reached."
 )
@@ -33,13 +36,16 @@ _NO_CAUSE = (
 
 def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
     """Judge that no more programs were compiled in phase steady than the budget allows: none, unless it says so."""
-    events = [event for event in case.evidence.compiles if event.phase == "steady"]
+    events = [event for event in case.evidence.compiles if event.phase == "steady" or event.refused]
     counted = case.metrics.get(METRIC)
     if counted is None and not events:
         return skipped(GATE, "compiles after warm-up were not counted", advice="Measure the case with a steady phase.")
     limit = budget.limits.get(METRIC)
     allowed = int(limit.max or 0) if limit else 0
     count = max(len(events), int(counted.value) if counted else 0)
+    grown = growing(case)
+    if count <= allowed and len(grown) > allowed:
+        return _grows(grown)
     if count <= allowed:
         return passed(GATE, _kept(case, count), count=count, allowed=allowed)
     return failed(
@@ -51,6 +57,14 @@ def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
         allowed=allowed,
         functions=dict(Counter(event.function for event in events)),
     )
+
+
+def _grows(events: Sequence[CompileEvent]) -> Verdict:
+    cause = next(cause for cause in events[-1].causes if cause.what == "shape")
+    place = f", called from {events[-1].location}" if events[-1].location else ""
+    summary = f"{events[0].function} compiled {len(events)} times within one request: {describe_cause(cause)}{place}"
+    functions = {events[0].function: len(events)}
+    return failed(GATE, summary, _lines(events), advice=_GROWS, count=len(events), functions=functions)
 
 
 def describe_cause(cause: CompileCause) -> str:
@@ -77,7 +91,8 @@ def _first_line(events: Sequence[CompileEvent], count: int) -> str:
     place = f", called from {event.location}" if event.location else ""
     others = len({event.function for event in events}) - 1
     more = f"; and {others} more function{'s' * (others > 1)}" if others else ""
-    return f"{function} {_verb(event, times)} after warm-up{cause}{place}{more}"
+    when = " after warm-up" if event.phase == "steady" else ""
+    return f"{function} {_verb(event, times)}{when}{cause}{place}{more}"
 
 
 def _verb(event: CompileEvent, times: int) -> str:

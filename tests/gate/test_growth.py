@@ -1,0 +1,65 @@
+import pytest
+
+from qwenperf.gate.budget_set import CaseBudget
+from qwenperf.gate.limits import Limit
+from qwenperf.gate.shapes import judge
+from qwenperf.schema.records import CaseRecord, CompileCause, CompileEvent, Evidence, Outcome, metric
+
+
+def compiled(length, *, phase="cold", refused=False, what="shape"):
+    cause = CompileCause(argument="state.keys", what=what, before="f32[1,5]", after=f"f32[1,{length}]")
+    return CompileEvent(
+        function="decode_step", phase=phase, seconds=0.1, refused=refused, location="loop.py:7", causes=(cause,)
+    )
+
+
+def case(*events, new_tokens=8):
+    return CaseRecord(
+        id="mine",
+        spec={"workload": {"new_tokens": new_tokens}},
+        metrics={"compiles_steady": metric("compiles_steady", 0)},
+        evidence=Evidence(compiles=events),
+    )
+
+
+def test_a_state_that_grows_within_a_request_fails_though_warm_up_met_every_length():
+    """The function, its argument, the old and the new shape and the line are in the message."""
+    verdict = judge(case(*(compiled(length) for length in range(6, 12))), CaseBudget())
+    assert verdict.outcome is Outcome.FAIL
+    told = "decode_step compiled 6 times within one request: argument `state.keys` changed shape f32[1,5] -> f32[1,11]"
+    assert verdict.summary == f"{told}, called from loop.py:7"
+    assert "update it in place" in verdict.advice
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [compiled(6), compiled(7)],
+        [compiled(length, phase="warmup") for length in range(6, 12)],
+        [compiled(length, what="dtype") for length in range(6, 12)],
+    ],
+)
+def test_a_few_buckets_or_other_causes_are_no_growth(events):
+    """Two lengths may be buckets; later phases and other causes are judged elsewhere."""
+    assert judge(case(*events), CaseBudget()).outcome is Outcome.PASS
+
+
+def test_a_long_request_may_have_several_buckets():
+    """Growth is a new shape at least at every second token."""
+    events = [compiled(length) for length in (16, 32, 48, 64)]
+    assert judge(case(*events, new_tokens=64), CaseBudget()).outcome is Outcome.PASS
+    assert judge(case(*events, new_tokens=8), CaseBudget()).outcome is Outcome.FAIL
+
+
+def test_a_budget_may_allow_growth():
+    """Whoever allows compiles gets them."""
+    events = [compiled(length) for length in range(6, 12)]
+    budget = CaseBudget(limits={"compiles_steady": Limit(metric="compiles_steady", max=6)})
+    assert judge(case(*events), budget).outcome is Outcome.PASS
+
+
+def test_a_refused_call_fails_whenever_it_happened():
+    """An executable that refuses the first request's second step never gets to a steady phase."""
+    verdict = judge(case(compiled(6, refused=True)), CaseBudget())
+    assert verdict.outcome is Outcome.FAIL
+    assert "refuses: argument `state.keys` changed shape" in verdict.summary

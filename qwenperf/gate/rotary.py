@@ -22,11 +22,11 @@ def judge(case: CaseRecord) -> Verdict:
     if not found:
         operations = sum(program.operations.values())
         return passed(GATE, f"no sine or cosine among the {operations:,} operations of {program.name}")
-    number = f"{len(found)} sine or cosine operation" + "s" * (len(found) != 1)
+    places = f" and {len(found) - 1} other place{'s' * (len(found) > 2)}" if len(found) > 1 else ""
     more = [f"and {len(found) - _MAX_LINES} more"] if len(found) > _MAX_LINES else []
     return failed(
         GATE,
-        f"{program.name} computes {number} at each step: {found[0]}",
+        f"{program.name} computes rotary angles anew in each step: {found[0]}{places}",
         [*found[:_MAX_LINES], *more],
         advice="Compute the rotary tables once, when the model is loaded, and pass them to the step as arguments.",
         count=len(found),

@@ -140,6 +140,7 @@ class TokenEvidence:
 class Divergence:
     """Where tokens first differ from uncached greedy decoding, and the largest teacher-forced logit error.
 
+    ``position`` counts generated tokens from 0.
     Margins are ``logit(uncached's token) - logit(engine's token)``, in logit units, in each side's own logits;
     ``None`` where that side gives no logits. ``near_tie`` says that the uncached margin is within ``tolerance``,
     the rounding of the dtype in logit units.

@@ -1,0 +1,69 @@
+import pytest
+
+from qwenperf.gate import memory
+from qwenperf.schema.records import Outcome, ProgramFacts, metric
+
+CACHE_BYTES = 100_000
+
+
+def step(**facts):
+    return {"program": ProgramFacts(name="decode_step", operations={"dot": 1}, **facts)}
+
+
+def test_a_cache_updated_in_place_passes(make_case):
+    """All its bytes are aliased."""
+    verdict = memory.judge(make_case())
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.summary == "the cache of 100 kB is updated in place"
+
+
+def test_an_argument_that_did_not_alias_is_named(make_case):
+    """Donated and copied all the same: half the cache."""
+    verdict = memory.judge(make_case(evidence=step(alias_bytes=CACHE_BYTES // 2, unaliased_donations=("cache.v[0]",))))
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.summary == (
+        "decode_step: only 50.0 kB of the cache's 100 kB are updated in place; "
+        "`cache.v[0]` did not alias and is copied at each step"
+    )
+
+
+def test_a_cache_that_was_never_donated_is_told_apart(make_case):
+    """Nothing aliased and nothing donated needs other advice than a lost donation."""
+    verdict = memory.judge(make_case(evidence=step(alias_bytes=0)))
+    assert verdict.outcome is Outcome.FAIL
+    assert "does not donate its cache: 100 kB are held twice" in verdict.summary
+    assert "donate_argnames" in verdict.advice
+
+
+def test_a_copy_within_the_step_fails_though_the_ends_alias(make_case):
+    """In place from outside, copied inside."""
+    copies = ("copy.3: f32[1,2,56,32] copied in main",)
+    verdict = memory.judge(make_case(evidence=step(alias_bytes=CACHE_BYTES, cache_copies=copies)))
+    assert verdict.outcome is Outcome.FAIL
+    assert "copies an array of the cache's shape 1 time: copy.3: f32[1,2,56,32]" in verdict.summary
+
+
+def test_another_lost_donation_is_mentioned(make_case):
+    """The cache is fine; the other argument is worth a line."""
+    verdict = memory.judge(make_case(evidence=step(alias_bytes=CACHE_BYTES, unaliased_donations=("tokens",))))
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.detail == ("donated without effect: `tokens`",)
+
+
+@pytest.mark.parametrize("evidence", [{"program": None}, step()])
+def test_a_program_that_was_not_read_is_never_a_pass(make_case, evidence):
+    """No alias facts, no verdict."""
+    assert memory.judge(make_case(evidence=evidence)).outcome is Outcome.SKIPPED
+
+
+def test_an_engine_without_a_cache_is_skipped(make_case):
+    """There is nothing to alias."""
+    verdict = memory.judge(make_case(metrics={"kv_cache_allocated_bytes": metric("kv_cache_allocated_bytes", 0)}))
+    assert (verdict.outcome, verdict.summary) == (Outcome.SKIPPED, "the engine has no cache")
+
+
+def test_a_cache_of_unknown_size_is_skipped(make_case):
+    """How much should alias is not known."""
+    case = make_case()
+    case.metrics.pop("kv_cache_allocated_bytes")
+    assert memory.judge(case).outcome is Outcome.SKIPPED

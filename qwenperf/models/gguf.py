@@ -41,13 +41,26 @@ _USED = {
 }  # fmt: skip
 
 
+class _PlainReader(GGUFReader):
+    """Reads through a plain view of the mapped file: metadata are many small slices, and np.memmap's are slow."""
+
+    @property  # type: ignore[override]  # declared as a memmap, used as an array
+    def data(self) -> np.ndarray:
+        """The whole file, mapped."""
+        return self._plain
+
+    @data.setter
+    def data(self, mapped: np.ndarray) -> None:
+        self._plain = np.asarray(mapped)
+
+
 class GgufFile:
     """An opened GGUF file: its metadata as Python values, its tensors not read yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._reader = GGUFReader(path)
+            self._reader = _PlainReader(path)
         except FileNotFoundError:
             raise CheckpointError(f"{path}: the file is missing.") from None
         except (OSError, ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:

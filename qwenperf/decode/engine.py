@@ -91,7 +91,7 @@ class SizedEngine(Protocol):
 class Program:
     """One compiled program. ``donated`` names the arguments that the caller gives up, as key paths (``cache.k[0]``).
 
-    ``cache_shapes`` are HLO shapes (``f32[1,2,36,64]``) of the cache's arrays, so that copies of it can be found.
+    ``cache_shapes`` are HLO shapes (``f32[2,36,64]``) of the cache's arrays, so that copies of it can be found.
     """
 
     name: str

@@ -46,7 +46,7 @@ def extend(
 ) -> StepResult:
     """Append T tokens a row to a static cache that holds something already."""
     positions_BT = next_positions(tokens, state)
-    mask_BTS = causal_mask(positions_BT, state.layers[0].keys.shape[2])
+    mask_BTS = causal_mask(positions_BT, state.layers[0].keys.shape[1])
     return run_onto(params, tokens, state, tables, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS)
 
 
@@ -63,7 +63,7 @@ def decode_step_growing(
     """Append one token a row by concatenation; the state returned is one position longer."""
     tokens_B1 = jnp.expand_dims(tokens, 1)
     positions_B1 = next_positions(tokens_B1, state)
-    mask_B1S = causal_mask(positions_B1, state.layers[0].keys.shape[2] + 1)
+    mask_B1S = causal_mask(positions_B1, state.layers[0].keys.shape[1] + 1)
     return run_onto(
         params, tokens_B1, state, tables, config=config, positions_BT=positions_B1, mask_BTS=mask_B1S,
         write=write_by_concatenation,

@@ -1,6 +1,13 @@
 """Grouped-query attention: H query heads share K key/value heads, G = H / K to each.
 
-Keys and values are never repeated in memory: the group is an axis of the products.
+Keys and values are never repeated in memory: a group's queries are rows of one product.
+
+    queries [B, T, K, G, C] -> [N, G T, C]     keys, values [N, S, C]     N = B K, one for each row and head
+
+Why N is one axis: with axes B and K apart, XLA drops an axis of size 1 (batch 1) by a bitcast of the updated
+cache, fuses update and bitcast, and so on CPU copies the whole cache in every step. (Where N itself is 1, it
+still does.) The two products below contract axes where they lie, so that neither side is transposed.
+
 Axis names: B batch, T queries, S keys, H query heads, K key/value heads, G group, C head_dim, D hidden.
 Knows nothing of how keys and values are kept between calls: ``remember`` is given the new ones and
 returns those to attend to.
@@ -13,18 +20,23 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.layers import Weights, linear
 from qwenperf.models.rotary import Rotation, rotate
 
+# Finite, unlike -inf: a row that is masked throughout must not become NaN.
+_LOWEST = float(np.finfo(np.float32).min)
+
 
 class KeysValues(NamedTuple):
-    """Rotated keys and values of one layer, head-major: what a cache holds."""
+    """Rotated keys and values of one layer: what a cache holds."""
 
-    keys: Float[Array, "B K S C"]
-    values: Float[Array, "B K S C"]
+    keys: Float[Array, "N S C"]
+    values: Float[Array, "N S C"]
 
 
 Remember = Callable[[KeysValues], KeysValues]
@@ -41,11 +53,12 @@ def self_attention(
     remember: Remember,
 ) -> tuple[Float[Array, "B T D"], KeysValues]:
     """Return the layer's attention output and what ``remember`` returned."""
-    query_BTHC = rotate(_heads(linear(hidden_BTD, weights["q_proj"]), config.head_dim), rotation)
-    key_BTKC = rotate(_heads(linear(hidden_BTD, weights["k_proj"]), config.head_dim), rotation)
-    value_BTKC = _heads(linear(hidden_BTD, weights["v_proj"]), config.head_dim)
-    known = remember(KeysValues(keys=key_BTKC.swapaxes(1, 2), values=value_BTKC.swapaxes(1, 2)))
-    out_BTHC = attend(query_BTHC, known, mask_BTS)
+    query_BTHC, key_BTKC, value_BTKC = (
+        _split_heads(linear(hidden_BTD, weights[name]), config.head_dim) for name in ("q_proj", "k_proj", "v_proj")
+    )
+    new = KeysValues(keys=_head_major(rotate(key_BTKC, rotation)), values=_head_major(value_BTKC))
+    known = remember(new)
+    out_BTHC = attend(rotate(query_BTHC, rotation), known, mask_BTS)
     return linear(out_BTHC.reshape(*out_BTHC.shape[:2], -1), weights["o_proj"]), known
 
 
@@ -57,15 +70,20 @@ def attend(
     A query whose mask is all false (padding) gets the mean of the values: meaningless, but finite.
     """
     batch, length, heads, size = query_BTHC.shape
-    kv_heads = known.keys.shape[1]
-    query_BTKGC = query_BTHC.reshape(batch, length, kv_heads, heads // kv_heads, size)
-    score_BKGTS = jnp.einsum("BTKGC,BKSC->BKGTS", query_BTKGC, known.keys, preferred_element_type=jnp.float32) * (
-        size**-0.5
+    rows, keys, _ = known.keys.shape
+    grouped = (batch, rows // batch, heads * batch // rows, length)
+    query_BKGTC = query_BTHC.reshape(batch, length, *grouped[1:3], size).transpose(0, 2, 3, 1, 4)
+    score_NMS = lax.dot_general(
+        query_BKGTC.reshape(rows, -1, size),
+        known.keys,
+        (((2,), (2,)), ((0,), (0,))),
+        preferred_element_type=jnp.float32,
     )
-    lowest = jnp.finfo(jnp.float32).min
-    weight_BKGTS = jax.nn.softmax(jnp.where(jnp.expand_dims(mask_BTS, (1, 2)), score_BKGTS, lowest), axis=-1)
-    out_BTKGC = jnp.einsum("BKGTS,BKSC->BTKGC", weight_BKGTS.astype(query_BTHC.dtype), known.values)
-    return out_BTKGC.reshape(query_BTHC.shape)
+    mask_B11TS = jnp.expand_dims(mask_BTS, (1, 2))
+    score_BKGTS = jnp.where(mask_B11TS, score_NMS.reshape(*grouped, keys) * size**-0.5, _LOWEST)
+    weight_NMS = jax.nn.softmax(score_BKGTS, axis=-1).astype(query_BTHC.dtype).reshape(rows, -1, keys)
+    out_NMC = lax.dot_general(weight_NMS, known.values, (((2,), (1,)), ((0,), (0,))))
+    return out_NMC.reshape(*grouped, size).transpose(0, 3, 1, 2, 4).reshape(query_BTHC.shape)
 
 
 def causal_mask(positions_BT: Int[Array, "B T"], keys: int) -> Bool[Array, "B T S"]:
@@ -74,5 +92,10 @@ def causal_mask(positions_BT: Int[Array, "B T"], keys: int) -> Bool[Array, "B T 
     return key_11S <= jnp.expand_dims(positions_BT, -1)
 
 
-def _heads(x_BTN: Float[Array, "B T N"], size: int) -> Float[Array, "B T heads C"]:
-    return x_BTN.reshape(*x_BTN.shape[:2], -1, size)
+def _split_heads(x_BTI: Float[Array, "B T I"], size: int) -> Float[Array, "B T heads C"]:
+    return x_BTI.reshape(*x_BTI.shape[:2], -1, size)
+
+
+def _head_major(x_BTKC: Float[Array, "B T K C"]) -> Float[Array, "N T C"]:
+    batch, length, heads, size = x_BTKC.shape
+    return x_BTKC.swapaxes(1, 2).reshape(batch * heads, length, size)

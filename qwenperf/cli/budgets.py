@@ -20,14 +20,13 @@ def command() -> None:
 
 @command.command("propose")
 @click.argument("run", type=Path)
-@click.option("--headroom", type=float, default=0.25, show_default=True, help="Room left below or above, as a share.")
 @click.option("--out", type=Path, metavar="FILE", help="Write the TOML to a file instead of stdout.")
 @json_option
 @debug_option
-def propose_command(run: Path, headroom: float, out: Path | None, as_json: bool, debug: bool) -> None:  # noqa: ARG001, FBT001
+def propose_command(run: Path, out: Path | None, as_json: bool, debug: bool) -> None:  # noqa: ARG001, FBT001
     """Propose budgets that RUN (a run folder or its run.json) keeps, with room for noise."""
     record, _ = read_run(run)
-    text = propose(record, headroom=headroom)
+    text = propose(record)
     if out is not None:
         write_text(out, text)
         say(f"wrote {out}")

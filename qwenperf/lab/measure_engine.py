@@ -218,7 +218,8 @@ class _Found:
         on_phase("trace")
         with self.log.phase(CHECK):
             capture = trace_steps(forms, options)
-        self.trace_path = capture.path
+        if capture.path is not None:
+            self.trace_path = str(capture.path.relative_to(options.trace_folder))
         self.evidence["trace_summary"] = capture.summary
         self.findings += capture.findings
 

@@ -93,7 +93,7 @@ def new_run_id(now: datetime) -> str:
 
 def session_name(case_id: str) -> str:
     """Return a case id as a file name; ids that differ get names that differ."""
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", case_id.replace("/", "__"))
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", case_id.replace("/", "__")).strip("-.") or "case"
     if name.replace("__", "/") == case_id and len(name) <= _NAME_LIMIT:
         return name
     return f"{name[:_NAME_LIMIT]}-{hashlib.sha256(case_id.encode()).hexdigest()[:8]}"

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from qwenperf.decode.engine import StepEngine
 from qwenperf.lab.forms import Forms
 from qwenperf.lab.options import Options
 from qwenperf.measure.capture import Capture, capture
 
 
 def trace_steps(forms: Forms, options: Options) -> Capture:
-    """Capture a few warm decode steps; whole requests for an engine that cannot step.
-
-    One step is taken before the capture begins, so that what is captured is steady.
-    """
+    """Capture a few warm decode steps; one whole request of an engine that cannot step."""
     step, count = _repeatable(forms, options.trace_steps)
     return capture(
         Path(options.trace_folder or "."),
@@ -30,28 +28,20 @@ def trace_steps(forms: Forms, options: Options) -> Capture:
 
 
 def _repeatable(forms: Forms, most: int) -> tuple[Callable[[], object], int]:
-    """Return a warm step and how often the request's length lets it be taken."""
-    left = forms.workload.new_tokens - 2
-    if isinstance(forms.engine, StepEngine) and left >= 1:
-        step = _Stepper(forms.engine, forms.prompt_BT)
-        step()
-        return step, min(most, left)
-    if forms.streams and left >= 1:
-        stream = forms.stream()
-        next(stream)
-        next(stream)
-        return lambda: next(stream), min(most, left)
-    return forms.request, 1
+    """Return a step that may be taken for ever, and how often before it would have to begin a new request."""
+    decode_steps = forms.workload.new_tokens - 1
+    if not forms.streams or decode_steps < 2:
+        return forms.request, 1
+    return _stepping(_decode_steps(forms)), min(most, decode_steps - 1)
 
 
-class _Stepper:
-    """Takes one greedy decode step each time it is called."""
+def _stepping(steps: Iterator[object]) -> Callable[[], object]:
+    """Return a function that takes one step, after taking the first: what is captured has prefill behind it."""
+    next(steps)
+    return partial(next, steps)
 
-    def __init__(self, engine: StepEngine, prompt_BT: np.ndarray) -> None:
-        self._engine = engine
-        self._logits, self._state = engine.prefill(prompt_BT)
 
-    def __call__(self) -> object:
-        tokens_B = np.asarray(self._logits).argmax(-1).astype(np.int32)
-        self._logits, self._state = self._engine.decode_step(tokens_B, self._state)
-        return self._logits
+def _decode_steps(forms: Forms) -> Iterator[np.ndarray]:
+    """Yield after each decode step; a capture that is repeated may need those of another request."""
+    while True:
+        yield from islice(forms.stream(), 1, None)

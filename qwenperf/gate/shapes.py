@@ -76,7 +76,7 @@ def describe_cause(cause: CompileCause) -> str:
 
 
 def _kept(case: CaseRecord, count: int) -> str:
-    before = sum(event.phase != "steady" for event in case.evidence.compiles)
+    before = sum(event.phase in {"cold", "warmup"} for event in case.evidence.compiles)
     first = f" ({before} before)" if before else ""
     return f"{count or 'no'} program{'s' * (count != 1)} compiled after warm-up{first}"
 
@@ -91,15 +91,15 @@ def _first_line(events: Sequence[CompileEvent], count: int) -> str:
     place = f", called from {event.location}" if event.location else ""
     others = len({event.function for event in events}) - 1
     more = f"; and {others} more function{'s' * (others > 1)}" if others else ""
-    when = " after warm-up" if event.phase == "steady" else ""
-    return f"{function} {_verb(event, times)}{when}{cause}{place}{more}"
+    return f"{function} {_verb(event, times)}{cause}{place}{more}"
 
 
 def _verb(event: CompileEvent, times: int) -> str:
     often = f"{times} time{'s' * (times != 1)}"
+    when = "after warm-up" if event.phase == "steady" else f"in phase {event.phase}"
     if event.refused:
-        return f"was called {often} with arguments that its compiled program refuses"
-    return f"was loaded from the persistent cache {often}" if event.cache_hit else f"compiled {often}"
+        return f"was called {often} {when} with arguments that its compiled program refuses"
+    return f"was loaded from the persistent cache {often} {when}" if event.cache_hit else f"compiled {often} {when}"
 
 
 def _lines(events: Sequence[CompileEvent]) -> list[str]:

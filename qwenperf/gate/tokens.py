@@ -16,6 +16,8 @@ GATE = "tokens"
 
 _BUG = "Look at positions and mask of the decode step first: an offset of one looks like this."
 
+_NOT_FINITE = "A row that may attend to nothing gives NaN: look at the mask, then at the dtype's range."
+
 
 def judge(case: CaseRecord) -> Verdict:
     """Judge the divergence from uncached greedy decoding, and the teacher-forced logits."""
@@ -48,6 +50,8 @@ def _different(case: CaseRecord, seen: Divergence) -> Verdict:
     where = _where(case, seen)
     detail = [*_margins(seen), _logits(seen)]
     agree = logits_agree(seen)
+    if seen.extra.get("not_finite"):
+        return failed(GATE, f"{where}: logits there are not finite", detail, advice=_NOT_FINITE, **_data(seen))
     if not seen.near_tie:
         tie = f"a near tie would be within {seen.tolerance:.3g}"
         return failed(GATE, f"{where}: a bug, not rounding ({tie})", detail, advice=_BUG, **_data(seen))
@@ -64,7 +68,8 @@ def _different(case: CaseRecord, seen: Divergence) -> Verdict:
 def _where(case: CaseRecord, seen: Divergence) -> str:
     chose = f"{seen.reference} chose {_token(seen.expected_token)}, the engine {_token(seen.actual_token)}"
     row = f"row {seen.row}, " if seen.row is not None and _rows(case) != 1 else ""
-    return f"{row}token {'?' if seen.position is None else seen.position} differs: {chose}"
+    form = f" of the {seen.extra['form']}" if seen.extra.get("form", "request") != "request" else ""
+    return f"{row}token {'?' if seen.position is None else seen.position}{form} differs: {chose}"
 
 
 def _margins(seen: Divergence) -> list[str]:

@@ -66,8 +66,22 @@ def test_a_refused_call_is_the_same_failure(make_case):
     case = make_case(evidence={"compiles": (growing(8, refused=True),)})
     verdict = shapes.judge(case, NONE)
     assert verdict.outcome is Outcome.FAIL
-    assert "decode_step was called 1 time with arguments that its compiled program refuses" in verdict.summary
+    told = "decode_step was called 1 time after warm-up with arguments that its compiled program refuses"
+    assert verdict.summary.startswith(told)
     assert "f32[1,2,8,64] -> f32[1,2,9,64]" in verdict.summary
+
+
+def test_a_call_refused_outside_the_steady_phase_says_where(make_case):
+    """Whenever it happens, the engine cannot serve that shape."""
+    verdict = shapes.judge(make_case(evidence={"compiles": (growing(8, refused=True, phase="check"),)}), NONE)
+    assert verdict.outcome is Outcome.FAIL
+    assert "in phase check with arguments" in verdict.summary
+
+
+def test_compiles_of_the_check_do_not_count(make_case):
+    """Looking at an engine is no service."""
+    case = make_case(evidence={"compiles": (growing(8, phase="check"),)})
+    assert shapes.judge(case, NONE).summary == "no programs compiled after warm-up"
 
 
 def test_a_program_from_the_persistent_cache_was_new_all_the_same(make_case):

@@ -95,6 +95,19 @@ def test_equal_tokens_without_logits_pass_and_say_so(make_case):
     assert "not compared" in verdict.detail[0]
 
 
+def test_the_form_that_differs_is_named(make_case):
+    """The stream may be wrong where the request is right."""
+    verdict = judged(make_case, dataclasses.replace(OFF_BY_ONE, extra={"form": "stream"}))
+    assert verdict.summary.startswith("token 7 of the stream differs")
+
+
+def test_logits_that_are_not_finite_are_told_apart(make_case):
+    """NaN is neither rounding nor an offset."""
+    verdict = judged(make_case, dataclasses.replace(TIE, extra={"not_finite": True}))
+    assert verdict.outcome is Outcome.FAIL
+    assert "logits there are not finite" in verdict.summary
+
+
 @pytest.mark.parametrize("generated", [((1, 2),), (), ((0,) * 40, ())])
 def test_too_few_tokens_fail(make_case, generated):
     """Stopping early is fast, and wrong."""

@@ -62,7 +62,7 @@ def named(name: str, function: Callable[..., Any], **bound: Any) -> Callable[...
 
 def abstract_tokens(*shape: int) -> Any:
     """Return what stands for int32 tokens of ``shape`` while compiling."""
-    return jax.ShapeDtypeStruct(shape, jnp.int32)  # type: ignore[no-untyped-call]
+    return jax.ShapeDtypeStruct(shape, jnp.int32)
 
 
 def compile_on_call(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qwenperf.decode.engine import EngineFacts
+from qwenperf.measure.roofline import flops_per_s
 from qwenperf.schema.records import Metric, ProgramFacts, Roofline, StreamEvidence, metric
 from qwenperf.stats.summary import percentile, summarize, theil_sen
 from qwenperf.workloads.case import Workload
@@ -64,17 +65,21 @@ def decode_metrics(
     facts: EngineFacts,
     roofline: Roofline | None,
 ) -> Named:
-    """Yield what is left of a request after its first token. Nothing when noise leaves no time for it."""
+    """Yield what is left of a request after its first token; the first token's time is the median of its trials.
+
+    Trials in which noise left no time are dropped, and without half of them there is nothing to say.
+    """
     first = float(np.median(ttft_s))
-    tpot_s = [(seconds - first) / (workload.new_tokens - 1) for seconds in request_s]
-    if min(tpot_s) <= 0:
+    tpot_s = [(seconds - first) / (workload.new_tokens - 1) for seconds in request_s if seconds > first]
+    if 2 * len(tpot_s) <= len(request_s):
         return
     yield "tpot_s", timed("tpot_s", tpot_s)
     yield "decode_tokens_per_s", timed("decode_tokens_per_s", [workload.batch / seconds for seconds in tpot_s])
     if roofline and facts.bytes_per_step:
         yield "mbu", timed("mbu", [facts.bytes_per_step / seconds / roofline.bytes_per_s for seconds in tpot_s])
     if roofline and facts.flops_per_step:
-        yield "mfu", timed("mfu", [facts.flops_per_step / seconds / roofline.flops_per_s for seconds in tpot_s])
+        peak = flops_per_s(roofline, workload.dtype)
+        yield "mfu", timed("mfu", [facts.flops_per_step / seconds / peak for seconds in tpot_s])
 
 
 def stream_metrics(stream: StreamEvidence) -> Named:

@@ -18,7 +18,7 @@ from qwenperf.lab.executor import Message, execute, log_tail
 from qwenperf.lab.options import Options
 from qwenperf.lab.run_folder import RunFolder, session_name, write_text
 from qwenperf.schema.codec import case_loads, dumps
-from qwenperf.schema.records import CaseRecord, RunRecord
+from qwenperf.schema.records import CaseRecord, Finding, RunRecord, Severity
 from qwenperf.workloads.case import Case
 
 STARTING = "starting"
@@ -80,7 +80,7 @@ def run_cases(
         except KeyboardInterrupt:
             record = failures.interrupted(case, child.phase)
             run = replace(run, interrupted=True)
-        run = judge(_with_case(run, record, child.environment))
+        run = judge(_with_case(run, record, child))
         write_text(folder.record, dumps(run))
         listener.case_ended(run.cases[-1])
         if run.interrupted:
@@ -88,9 +88,12 @@ def run_cases(
     return run
 
 
-def _with_case(run: RunRecord, record: CaseRecord, environment: Mapping[str, Any]) -> RunRecord:
-    """Add a case; the environment is what the first process that got so far said."""
-    return replace(run, cases=(*run.cases, record), environment=run.environment or environment)
+def _with_case(run: RunRecord, record: CaseRecord, child: _Child) -> RunRecord:
+    """Add a case; environment and remarks are the first process's, as later ones see the load of earlier ones."""
+    run = replace(run, cases=(*run.cases, record))
+    if run.environment:
+        return run
+    return replace(run, environment=child.environment, findings=(*run.findings, *child.findings))
 
 
 class _Child:
@@ -99,6 +102,7 @@ class _Child:
     def __init__(self, case: Case, folder: RunFolder, listener: Listener) -> None:
         self.phase = STARTING
         self.environment: Mapping[str, Any] = {}
+        self.findings: tuple[Finding, ...] = ()
         self._case, self._folder, self._listener = case, folder, listener
 
     def measure(self, options: Options, command: Sequence[str]) -> CaseRecord:
@@ -124,9 +128,14 @@ class _Child:
     def _hear(self, message: Message) -> None:
         if "environment" in message:
             self.environment = message["environment"]
+            self.findings = tuple(_finding(data) for data in message.get("findings", ()))
         if "phase" in message:
             self.phase = str(message["phase"])
             self._listener.phase(self._case, self.phase)
+
+
+def _finding(data: Mapping[str, Any]) -> Finding:
+    return Finding(**{**data, "severity": Severity(data["severity"])})
 
 
 def child_environ(environ: Mapping[str, str]) -> dict[str, str]:

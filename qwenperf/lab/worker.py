@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def main(arguments: Sequence[str]) -> None:
         from qwenperf.lab.runner import run_case
         from qwenperf.measure import environment
 
-        say({"environment": environment.describe()})
+        seen = environment.describe()
+        say({"environment": seen, "findings": [asdict(finding) for finding in environment.findings(seen)]})
         record = run_case(case, options, on_phase=lambda name: say({"phase": name}))
     except QwenperfError as error:
         record = failures.refused(case, error)

@@ -35,6 +35,8 @@ def test_decoding_is_what_is_left_after_the_first_token():
 def test_a_first_token_as_slow_as_the_request_gives_no_decode_speed():
     """Noise must not become a negative or absurd throughput."""
     assert values(metrics.decode_metrics(WORK, [0.5, 0.9], [0.5, 0.5], FACTS, ROOFLINE)) == {}
+    found = dict(metrics.decode_metrics(WORK, [0.1, 0.9, 0.9], [0.5], FACTS, ROOFLINE))
+    assert found["tpot_s"].samples == pytest.approx((0.1, 0.1))
 
 
 def test_a_sample_keeps_its_interval_and_what_it_covers():

@@ -1,0 +1,177 @@
+"""Any engine is measured in declared phases, and what is wrong with it becomes evidence."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qwenperf.decode.build import build_engine
+from qwenperf.errors import MeasurementError
+from qwenperf.lab.measure_engine import measure_engine
+from qwenperf.lab.options import Options
+from qwenperf.measure.clock import Clock
+from qwenperf.measure.compiles import CompileLog
+from qwenperf.models.registry import load_model
+from qwenperf.schema.metrics import REGISTRY
+from qwenperf.schema.records import Roofline
+from qwenperf.workloads.case import Workload
+
+_SPEC = importlib.util.spec_from_file_location("engines_by_hand", Path(__file__).with_name("engines.py"))
+engines = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(engines)
+
+WORK = Workload(prompt_length=4, new_tokens=6, batch=2)
+PROMPT = np.arange(8, dtype=np.int32).reshape(2, 4)
+ROOFLINE = Roofline(bytes_per_s=2e10, flops_per_s=1e12)
+
+
+def measure(engine, work=WORK, *, trials=2, roofline=None, on_phase=lambda _: None, **more):
+    with CompileLog() as log:
+        options = Options(trials=trials, **more)
+        return measure_engine(
+            engine, work, PROMPT, log=log, clock=Clock(log), options=options, roofline=roofline, on_phase=on_phase
+        )
+
+
+@pytest.fixture(scope="module")
+def cached(tmp_path_factory):
+    """The tiny model's fastest rung, measured with everything."""
+    engine = build_engine(load_model("tiny"), "cached", capacity=28)
+    phases = []
+    folder = tmp_path_factory.mktemp("run")
+    more = {"trace_folder": str(folder), "session": "tiny", "trace_steps": 2}
+    work = Workload(prompt_length=4, new_tokens=24, batch=2)
+    record = measure(engine, work, trials=5, roofline=lambda: ROOFLINE, on_phase=phases.append, **more)
+    return record, phases, folder
+
+
+def test_the_phases_come_in_their_order(cached):
+    """Cold before warm-up before steady; the profiler, which slows what follows, last."""
+    assert cached[1] == ["cold", "warmup", "roofline", "steady", "tokens", "trace"]
+
+
+def test_every_metric_of_the_registry_is_there(cached):
+    """An engine that offers everything has all metrics, with the registry's units."""
+    record = cached[0]
+    assert set(record.metrics) == set(REGISTRY)
+    assert all(metric.unit == REGISTRY[name].unit for name, metric in record.metrics.items())
+    assert record.id == "cached/b2-p4-n24-f32"
+
+
+def test_a_good_engine_compiles_only_when_cold_and_its_tokens_are_equal(cached):
+    """Programs come in the cold phase, none later; steps and tokens agree with uncached decoding."""
+    record = cached[0]
+    assert record.metrics["compiles_cold"].value > 0
+    assert record.metrics["compiles_steady"].value == 0
+    assert record.evidence.voids == ()
+    assert record.evidence.divergence.equal
+    assert record.metrics["max_logit_error"].value <= record.evidence.divergence.logit_tolerance
+    assert len(record.metrics["request_s"].samples) == 5
+
+
+def test_the_stream_says_which_positions_its_steps_wrote(cached):
+    """The first step after the first token writes behind the prompt."""
+    stream = cached[0].evidence.stream
+    assert stream.positions == tuple(range(4, 27))
+    assert [len(trial) for trial in stream.step_s] == [23] * 5
+
+
+def test_the_trace_is_beside_the_record(cached):
+    """The trace is named relative to the run's folder, and is not empty."""
+    record, _, folder = cached
+    assert record.trace.startswith("plugins/profile/tiny/")
+    assert (folder / record.trace).stat().st_size > 0
+    assert record.evidence.trace_summary
+
+
+def test_uncounted_work_leaves_no_compiles(cached):
+    """What is compiled to look at the engine, such as the uncached forward, is not charged to it."""
+    assert {event.phase for event in cached[0].evidence.compiles} <= {"cold", "warmup", "steady"}
+
+
+def test_steps_alone_are_enough_for_latencies_and_logits():
+    """An engine with prefill and decode_step is streamed from outside."""
+    record = measure(engines.Markov())
+    assert record.evidence.divergence.equal
+    assert record.metrics["max_logit_error"].value == 0
+    assert {"itl_p50_s", "ttft_s", "scaling_per_100_tokens"} <= set(record.metrics)
+    assert "mbu" not in record.metrics
+
+
+def test_a_bare_function_still_has_requests_and_first_tokens():
+    """Less offered is less evidence, never invented evidence."""
+    record = measure(engines.Bare())
+    assert {"request_s", "ttft_s", "cold_request_s"} <= set(record.metrics)
+    assert "itl_p50_s" not in record.metrics
+    assert record.evidence.divergence is None
+    assert "tokens_equal" not in record.metrics
+    assert record.evidence.tokens.generated == ((0,) * 6,) * 2
+
+
+def test_a_compile_in_the_steady_window_voids_it_and_is_evidence():
+    """The window is tried again, then its times are left out and the function is named."""
+    record = measure(engines.Recompiling())
+    assert "request_s" not in record.metrics
+    assert "decode_tokens_per_s" not in record.metrics
+    assert record.metrics["compiles_steady"].value == 4
+    assert {event.function for event in record.evidence.compiles if event.phase == "steady"} == {"grow"}
+    assert any("grow" in void for void in record.evidence.voids)
+    assert record.evidence.divergence.equal
+
+
+def test_a_window_that_was_void_once_is_repeated():
+    """One late compile costs a repetition, not the measurement; it stays in the evidence."""
+    engine = engines.Recompiling()
+    grow = engines.grow
+    try:
+        engines.grow = lambda cache: grow(cache) if engine.requests == 2 else None
+        grow.clear_cache()
+        record = measure(engine)
+    finally:
+        engines.grow = grow
+    assert record.metrics["compiles_steady"].value == 1
+    assert len(record.metrics["request_s"].samples) == 2
+    assert "window-repeated" in [finding.code for finding in record.findings]
+
+
+def test_a_refused_call_ends_the_measurement_and_is_evidence():
+    """A call that an executable refuses is recorded like a recompile, with both shapes."""
+    record = measure(engines.Refused())
+    refused = [event for event in record.evidence.compiles if event.refused]
+    assert [event.phase for event in refused] == ["steady"]
+    assert "9,4" in refused[0].causes[0].after
+    assert record.metrics["cold_request_s"].value > 0
+    assert "request_s" not in record.metrics
+    assert "refused" in record.evidence.voids[0]
+
+
+def test_a_stream_with_other_tokens_is_a_divergence():
+    """All forms are compared, and the one that differs is named."""
+    divergence = measure(engines.OtherStream()).evidence.divergence
+    assert (divergence.equal, divergence.position, divergence.extra["form"]) == (False, 3, "stream")
+
+
+def test_steps_that_look_at_the_wrong_place_are_found():
+    """Tokens differ, far beyond rounding."""
+    record = measure(engines.OffByOne())
+    divergence = record.evidence.divergence
+    assert not divergence.equal
+    assert not divergence.near_tie
+    assert record.metrics["tokens_equal"].value == divergence.position / WORK.new_tokens
+    assert divergence.max_logit_error > divergence.logit_tolerance
+
+
+@pytest.mark.parametrize(
+    ("engine", "seen"), [(engines.WrongShape(), r"int32\[2, 10\]"), (engines.WrongDtype(), r"float32\[2, 6\]")]
+)
+def test_what_is_no_answer_is_refused(engine, seen):
+    """Tokens of another shape or type are an error that says what was seen."""
+    with pytest.raises(MeasurementError, match=rf"{engine.name} returned {seen} instead of integer tokens \[2, 6\]"):
+        measure(engine)
+
+
+def test_a_slow_engine_is_timed_less_often():
+    """The budget of the steady phase ends the trials, after one at least."""
+    record = measure(engines.Markov(), trials=50, steady_budget_s=1e-6)
+    assert len(record.metrics["request_s"].samples) == 1

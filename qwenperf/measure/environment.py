@@ -1,0 +1,182 @@
+"""What a run was made on: the machine and its software, as plain data, and what is unfit about it.
+
+Everything but ``volatile`` is stable and makes up the fingerprint: only runs of one fingerprint are compared
+in absolute numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from qwenperf.schema.records import Finding, Severity
+
+_PACKAGES = ("qwenperf", "jax", "jaxlib", "flax", "numpy", "libtpu")
+_ISA_X86 = ("avx2", "fma", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16")
+_ISA_ARM = ("asimd", "sve", "i8mm", "bf16")
+_DEBUG_FLAGS = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs", "jax_check_tracer_leaks", "jax_log_compiles")
+_SYSFS = Path("/sys/devices/system/cpu/cpu0")
+_BUSY_SHARE = 0.75
+"""Load average per core from which other work is to be suspected; a quiet machine that ran nothing is near 0."""
+
+
+def describe() -> dict[str, Any]:
+    """Describe machine and software; starts the JAX backend to ask for its devices."""
+    devices = jax.devices()
+    return {
+        "cpu_model": _cpu_model(),
+        "machine": platform.machine(),
+        "isa": _isa(),
+        "cores": usable_cores(),
+        "cpu_quota": _cpu_quota(),
+        "memory_bytes": _total_memory_bytes(),
+        "last_level_cache_bytes": last_level_cache_bytes(),
+        "governor": _read(_SYSFS / "cpufreq" / "scaling_governor") or None,
+        "kernel": platform.release(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in _PACKAGES},
+        "platform": jax.default_backend(),
+        "device_kind": devices[0].device_kind,
+        "device_count": len(devices),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "x64": bool(_flag("jax_enable_x64")),
+        "matmul_precision": _flag("jax_default_matmul_precision"),
+        "debug_flags": [name for name in _DEBUG_FLAGS if _flag(name)],
+        "persistent_cache": bool(_flag("jax_compilation_cache_dir") and _flag("jax_enable_compilation_cache")),
+        "volatile": {"load": list(os.getloadavg())},
+    }
+
+
+def fingerprint(environment: Mapping[str, Any]) -> str:
+    """Return 16 hexadecimal digits that are equal for equal stable fields."""
+    stable = {key: value for key, value in environment.items() if key != "volatile"}
+    return hashlib.sha256(json.dumps(stable, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def findings(environment: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Remark on what makes measurements in ``environment`` slower, noisier or different from what one thinks."""
+    found = [_x64(environment), _load(environment), _debug(environment), _cached(environment)]
+    return tuple(finding for finding in found if finding)
+
+
+def _x64(environment: Mapping[str, Any]) -> Finding | None:
+    if not environment.get("x64"):
+        return None
+    return Finding(
+        code="x64-enabled",
+        severity=Severity.WARNING,
+        message="jax_enable_x64 is on: arrays made without a dtype have 64 bits.",
+        advice="Unset JAX_ENABLE_X64; speed and tokens of a float64 program say nothing of the float32 one.",
+    )
+
+
+def _load(environment: Mapping[str, Any]) -> Finding | None:
+    load = environment.get("volatile", {}).get("load") or [0.0]
+    cores = environment.get("cores") or 1
+    if not busy(load[0], cores):
+        return None
+    return Finding(
+        code="load-high",
+        severity=Severity.WARNING,
+        message=f"load average {load[0]:.1f} on {cores} cores: other work may be slowing this machine down.",
+        advice="Stop other work and measure again before believing a speed.",
+        data={"load": load[0], "cores": cores},
+    )
+
+
+def busy(load: float, cores: int) -> bool:
+    """Say whether a load average is one at which measurements are not to be believed."""
+    return load > _BUSY_SHARE * cores
+
+
+def _debug(environment: Mapping[str, Any]) -> Finding | None:
+    flags = environment.get("debug_flags")
+    if not flags:
+        return None
+    return Finding(
+        code="debug-flags",
+        severity=Severity.WARNING,
+        message=f"debugging is on: {', '.join(flags)}.",
+        advice="Switch it off for measurements: it changes what is compiled, or how often the host waits.",
+        data={"flags": list(flags)},
+    )
+
+
+def _cached(environment: Mapping[str, Any]) -> Finding | None:
+    if not environment.get("persistent_cache"):
+        return None
+    return Finding(
+        code="persistent-cache",
+        severity=Severity.NOTE,
+        message="the persistent compilation cache is on: compile seconds and cold times are not those of a first run.",
+        advice="Unset JAX_COMPILATION_CACHE_DIR to measure compiling.",
+    )
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def last_level_cache_bytes() -> int | None:
+    """Return the size of the largest cache of the first core; ``None`` where the system does not tell."""
+    sizes = [_kilobytes(_read(path)) for path in _SYSFS.glob("cache/index*/size")]
+    return max(sizes, default=0) or None
+
+
+def _kilobytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+)([KMG]?)", text)
+    return int(match[1]) * 1024 ** " KMG".index(match[2] or " ") if match else 0
+
+
+def _cpu_model() -> str:
+    match = re.search(r"^(?:model name|Model|Processor)\s*:\s*(.+)$", _read(Path("/proc/cpuinfo")), re.MULTILINE)
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+def _isa() -> list[str]:
+    match = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _read(Path("/proc/cpuinfo")), re.MULTILINE)
+    flags = set(match[1].split()) if match else set()
+    return [name for name in _ISA_X86 + _ISA_ARM if name in flags]
+
+
+def _cpu_quota() -> float | None:
+    """Return the cores' worth of time that a container may use; ``None`` without a limit."""
+    quota, _, period = _read(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _total_memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _flag(name: str) -> Any:
+    """Return a JAX flag; ``None`` where this version has no such flag."""
+    return getattr(jax.config, name, None)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

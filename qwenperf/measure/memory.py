@@ -1,0 +1,110 @@
+"""Bytes: of the process, of arrays, and of a compiled program together with the other facts about it."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from qwenperf.program import facts, hlo, stablehlo
+from qwenperf.program.fingerprint import fingerprint
+from qwenperf.schema.records import ProgramFacts
+
+_STATUS = Path("/proc/self/status")
+
+
+def peak_rss_bytes() -> int:
+    """Return the largest resident set that this process had.
+
+    Linux hands ``ru_maxrss`` of a parent down through exec, so the kernel's own mark of this program comes first.
+    """
+    try:
+        for line in _STATUS.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def device_peak_bytes() -> int | None:
+    """Return the most that was allocated on the first device; ``None`` where it does not count (CPU)."""
+    stats = jax.local_devices()[0].memory_stats()
+    return int(stats["peak_bytes_in_use"]) if stats and "peak_bytes_in_use" in stats else None
+
+
+def tree_bytes(tree: Any) -> int:
+    """Return the bytes of all arrays in ``tree``."""
+    return sum(int(getattr(leaf, "nbytes", 0)) for leaf in jax.tree.leaves(tree))
+
+
+def program_facts(
+    name: str,
+    compiled: jax.stages.Compiled,
+    *,
+    lowered_text: str = "",
+    donated: Sequence[str] = (),
+    donated_bytes: int = 0,
+    cache_shapes: Sequence[str] = (),
+) -> ProgramFacts:
+    """Gather what the compiler says of a program and what its text shows.
+
+    ``flops`` and ``bytes_accessed`` are the compiler's, which counts the body of a loop once.
+    """
+    text = compiled.as_text() or ""
+    module = hlo.parse(text)
+    cost, sizes = _cost(compiled), _sizes(compiled)
+    return ProgramFacts(
+        name=name,
+        flops=_plausible(cost.get("flops")),
+        bytes_accessed=_plausible(cost.get("bytes accessed")),
+        **sizes,
+        operations=facts.opcodes(module),
+        trigonometric=facts.trigonometric(module),
+        unaliased_donations=_unaliased(module, donated, donated_bytes, sizes["alias_bytes"]),
+        cache_copies=facts.copies(module, cache_shapes),
+        fingerprint=fingerprint(text) if text else "",
+        extra={"lowered_trigonometric": stablehlo.trigonometric(lowered_text)} if lowered_text else {},
+    )
+
+
+def _unaliased(
+    module: hlo.Module, donated: Sequence[str], donated_bytes: int, alias_bytes: int | None
+) -> tuple[str, ...]:
+    """Name the donations that were lost; by bytes alone where the program has none of the names."""
+    if facts.matched(module, donated):
+        return facts.unaliased(module, donated)
+    lost = donated_bytes - (alias_bytes or 0)
+    return (f"{lost} of {donated_bytes} donated bytes",) if lost > 0 else ()
+
+
+def _cost(compiled: jax.stages.Compiled) -> Mapping[str, Any]:
+    """Return the compiler's cost analysis; empty where a backend has none."""
+    try:
+        cost = compiled.cost_analysis()
+    except (NotImplementedError, RuntimeError):
+        return {}
+    if isinstance(cost, list):  # one entry a computation, in some versions
+        cost = cost[0] if cost else {}
+    return cost or {}
+
+
+def _sizes(compiled: jax.stages.Compiled) -> dict[str, int | None]:
+    try:
+        analysis = compiled.memory_analysis()
+    except (NotImplementedError, RuntimeError):
+        analysis = None
+    return {
+        f"{kind}_bytes": getattr(analysis, f"{kind}_size_in_bytes", None)
+        for kind in ("argument", "output", "temp", "alias")
+    }
+
+
+def _plausible(value: Any) -> float | None:
+    """Leave out a figure that cannot be one: compilers write negative or missing costs for what they do not know."""
+    return float(value) if isinstance(value, int | float) and value >= 0 else None

@@ -1,0 +1,193 @@
+"""What this machine can do at best: bytes read per second and FLOPs per second, measured on the spot.
+
+One read kernel alone understates the memory's ceiling, so several are tried, on one thread and on all;
+the best counts. Results are kept for a week for each environment.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from qwenperf import units
+from qwenperf.measure.clock import Clock
+from qwenperf.measure.compiles import CompileLog
+from qwenperf.measure.environment import busy, last_level_cache_bytes, usable_cores
+from qwenperf.schema.records import Roofline
+
+MAX_AGE_S = 7 * 24 * 3600.0
+_BUSY_AGE_S = 3600.0
+"""How long a roofline is kept that was measured while the machine had other work."""
+_READ_BUDGET_S = 1.0
+_TRIALS = 5
+_COLUMNS = 1024
+_DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16}
+_READS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "sum": jnp.sum,
+    "row product": lambda rows: jnp.ones((1, rows.shape[0]), rows.dtype) @ rows,
+    "column product": lambda rows: rows @ jnp.ones((rows.shape[1],), rows.dtype),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Best:
+    rate: float
+    how: str
+
+
+def measure_roofline(
+    environment_fingerprint: str,
+    cache_dir: Path | None = None,
+    *,
+    max_age_s: float = MAX_AGE_S,
+    now: Callable[[], float] = time.time,
+    measure: Callable[[float], Roofline] | None = None,
+) -> Roofline:
+    """Return the roofline of this environment, from the cache if it is there, whole and young enough.
+
+    ``flops_per_s`` is for f32; ``extra["flops_per_s_by_dtype"]`` has the other dtypes.
+    """
+    file = (cache_dir or _default_cache_dir()) / f"{environment_fingerprint}.json"
+    at = now()
+    kept = _load(file, at - max_age_s, at)
+    if kept is None or (_was_busy(kept) and at - kept.extra["measured_at"] > _BUSY_AGE_S):
+        kept = _higher((measure or measure_now)(at), kept)
+        _save(file, kept)
+    return kept
+
+
+def _was_busy(kept: Roofline) -> bool:
+    return busy(kept.extra["load"], usable_cores())
+
+
+def _higher(measured: Roofline, kept: Roofline | None) -> Roofline:
+    """Return the new measurement, unless other work slowed it down below the one that was kept."""
+    return kept if kept is not None and kept.bytes_per_s > measured.bytes_per_s else measured
+
+
+def floor_s(roofline: Roofline, *, bytes_read: float = 0.0, flops: float = 0.0, dtype: str = "f32") -> float | None:
+    """Return a time that no work of this size can go below here; ``None`` where nothing certain can be said.
+
+    Half of what the roofline says, since its kernels may miss the ceiling. Bytes that could stay in a cache say
+    nothing: memory is not what limits them.
+    """
+    uncached = bytes_read > 2 * float(roofline.extra.get("last_level_cache_bytes") or math.inf)
+    memory_s = bytes_read / roofline.bytes_per_s if uncached else 0.0
+    return 0.5 * max(memory_s, flops / flops_per_s(roofline, dtype)) or None
+
+
+def flops_per_s(roofline: Roofline, dtype: str) -> float:
+    """Return the matrix-product roofline for ``dtype`` (``f32``, ``bf16``), that of f32 where it was not measured."""
+    return float(roofline.extra.get("flops_per_s_by_dtype", {}).get(dtype, roofline.flops_per_s))
+
+
+def measure_now(at: float) -> Roofline:
+    """Measure, whatever is kept; ``at`` is the time of day in seconds, for the record."""
+    with CompileLog(explain=False) as log:
+        clock = Clock(log)
+        size = _array_bytes()
+        reads = max(_read_rates(clock, size), key=lambda best: best.rate)
+        products = {name: _product_rate(clock, dtype) for name, dtype in _DTYPES.items()}
+    moment = datetime.fromtimestamp(at, tz=UTC).isoformat(timespec="seconds")
+    return Roofline(
+        bytes_per_s=reads.rate,
+        flops_per_s=products["f32"].rate,
+        source=f"read by {reads.how} of {units.byte_count(size)}; {products['f32'].how}; best of {_TRIALS}, {moment}",
+        extra={
+            "measured_at": at,
+            "load": os.getloadavg()[0],
+            "last_level_cache_bytes": last_level_cache_bytes(),
+            "flops_per_s_by_dtype": {name: best.rate for name, best in products.items()},
+        },
+    )
+
+
+def _array_bytes() -> int:
+    """Return a size that no cache holds: four times the last level's, 64 MB to 512 MB; on an accelerator 1 GB."""
+    if jax.default_backend() != "cpu":
+        return 1 << 30
+    return min(max(4 * (last_level_cache_bytes() or 0), 64 << 20), 512 << 20)
+
+
+def _read_rates(clock: Clock, size: int) -> Iterator[_Best]:
+    cores = usable_cores() if jax.default_backend() == "cpu" else 1
+    spent_s = 0.0
+    for threads in sorted({1, cores}, reverse=True):
+        rows = size // (4 * _COLUMNS * threads)
+        parts = [jnp.full((rows, _COLUMNS), 0.5, jnp.float32) for _ in range(threads)]
+        with ThreadPoolExecutor(threads) as pool:
+            for name, kernel in _READS.items():
+                if spent_s > _READ_BUDGET_S:
+                    return
+                best_s, took_s = _best_s(clock, jax.jit(kernel), parts, pool)
+                spent_s += took_s
+                plural = "s" if threads > 1 else ""
+                yield _Best(rate=threads * rows * _COLUMNS * 4 / best_s, how=f"{name} on {threads} thread{plural}")
+
+
+def _best_s(
+    clock: Clock, kernel: Callable[[jax.Array], jax.Array], parts: Sequence[jax.Array], pool: ThreadPoolExecutor
+) -> tuple[float, float]:
+    """Return the shortest time in which all ``parts`` were read, each by a thread of its own, and that of all tries."""
+
+    def read_all() -> list[jax.Array]:
+        return list(pool.map(kernel, parts))
+
+    first_s = clock.call(read_all).seconds
+    samples = clock.window(read_all, _TRIALS).samples_s
+    return min(samples), first_s + sum(samples)
+
+
+def _product_rate(clock: Clock, dtype: Any) -> _Best:
+    """Multiply square matrices, the larger size only where the smaller one is quick."""
+    sizes = (1024, 2048) if jax.default_backend() == "cpu" else (4096, 8192)
+    product = jax.jit(jnp.matmul)
+    best = _Best(rate=0.0, how="")
+    for size in sizes:
+        square = jnp.full((size, size), 0.5, dtype)
+        _, first_s = clock.call(lambda square=square: product(square, square))  # type: ignore[misc]
+        samples = clock.window(lambda square=square: product(square, square), _TRIALS).samples_s  # type: ignore[misc]
+        rate = 2.0 * size**3 / min(samples)
+        best = max(best, _Best(rate=rate, how=f"matrix product {size}"), key=lambda one: one.rate)
+        if min(samples) > 0.02 or first_s > 1.0:
+            break
+    return best
+
+
+def _default_cache_dir() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "qwenperf" / "roofline"
+
+
+def _load(file: Path, oldest: float, newest: float) -> Roofline | None:
+    """Read a kept roofline; ``None`` for one that is missing, damaged, out of date or from the future."""
+    try:
+        kept = Roofline(**json.loads(file.read_text()))
+        usable = oldest <= kept.extra["measured_at"] <= newest and kept.extra["load"] >= 0.0
+        rates = (kept.bytes_per_s, kept.flops_per_s)
+        return kept if usable and all(math.isfinite(rate) and rate > 0 for rate in rates) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _save(file: Path, kept: Roofline) -> None:
+    """Write ``kept`` in one go; a cache that cannot be written only costs the time to measure again."""
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+        with os.fdopen(handle, "w") as stream:
+            json.dump(asdict(kept), stream, indent=1)
+        Path(temporary).replace(file)

@@ -1,0 +1,113 @@
+"""The roofline is measured once an environment, kept for a week, and never believed when damaged."""
+
+import json
+
+import pytest
+
+from qwenperf.measure import roofline
+from qwenperf.schema.records import Roofline
+
+DAY_S = 24 * 3600.0
+START = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """One real measurement, and the folder that keeps it."""
+    folder = tmp_path_factory.mktemp("roofline")
+    return folder, roofline.measure_roofline("env", folder, now=lambda: START)
+
+
+def keep(folder, **changes):
+    """Write a roofline that nobody measured, to see whether it is taken."""
+    kept = {"bytes_per_s": 1.5, "flops_per_s": 2.5, "source": "kept", "extra": {"measured_at": START, "load": 0.0}}
+    (folder / "env.json").write_text(json.dumps({**kept, **changes}))
+
+
+def ask(folder, at=START, environment="env"):
+    """Ask for the roofline at a time; measuring anew takes no time and gives a known answer."""
+
+    def fresh(at):
+        return Roofline(bytes_per_s=10.0, flops_per_s=20.0, source="fresh", extra={"measured_at": at, "load": 0.0})
+
+    return roofline.measure_roofline(environment, folder, now=lambda: at, measure=fresh)
+
+
+def test_a_machine_reads_and_multiplies_and_says_how(measured):
+    found = measured[1]
+    assert found.bytes_per_s > 1e7
+    assert found.flops_per_s > 1e7
+    assert set(found.extra["flops_per_s_by_dtype"]) == {"f32", "bf16"}
+    assert "thread" in found.source
+    assert "matrix product" in found.source
+
+
+def test_the_array_is_larger_than_any_cache():
+    assert roofline._array_bytes() >= 2 * (roofline.last_level_cache_bytes() or 0)
+
+
+def test_it_is_kept_for_the_environment(measured):
+    folder, found = measured
+    again = ask(folder, START + 0.5 * 3600)
+    assert (again.bytes_per_s, again.source) == (found.bytes_per_s, found.source)
+    assert ask(folder, environment="other").source == "fresh"
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(("days", "source"), [(6.9, "kept"), (7.1, "fresh"), (-1.0, "fresh")])
+def test_it_is_measured_again_after_a_week_or_when_it_comes_from_the_future(days, source, tmp_path):
+    keep(tmp_path)
+    assert ask(tmp_path, START + days * DAY_S).source == source
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"bytes_per_s": 1}',
+        '{"bytes_per_s": "many", "flops_per_s": 1, "source": "", "extra": {"measured_at": 1800000000}}',
+        '{"bytes_per_s": 0, "flops_per_s": 1, "source": "", "extra": {"measured_at": 1800000000}}',
+        '{"bytes_per_s": NaN, "flops_per_s": 1, "source": "", "extra": {"measured_at": 1800000000}}',
+    ],
+)
+def test_a_damaged_file_is_measured_over(text, tmp_path):
+    (tmp_path / "env.json").write_text(text)
+    assert ask(tmp_path).source == "fresh"
+    assert json.loads((tmp_path / "env.json").read_text())["source"] == "fresh"
+
+
+def test_one_measured_under_load_is_tried_again_after_an_hour_and_the_higher_one_stays(tmp_path):
+    busy = {"measured_at": START, "load": 1000.0}
+    keep(tmp_path, extra=busy)
+    assert ask(tmp_path, START + 600).source == "kept"
+    assert ask(tmp_path, START + 4000).source == "fresh"
+    keep(tmp_path, extra=busy, bytes_per_s=99.0)
+    assert ask(tmp_path, START + 4000).source == "kept"
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert ask(tmp_path / "file").source == "fresh"
+
+
+def test_the_cache_is_where_xdg_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    ask(None)
+    assert (tmp_path / "qwenperf" / "roofline" / "env.json").is_file()
+
+
+def test_no_work_is_faster_than_half_of_what_the_roofline_says():
+    extra = {"last_level_cache_bytes": 100, "flops_per_s_by_dtype": {"f32": 10.0, "bf16": 40.0}}
+    line = Roofline(bytes_per_s=1000.0, flops_per_s=10.0, extra=extra)
+    assert roofline.floor_s(line, bytes_read=4000) == 2.0
+    assert roofline.floor_s(line, bytes_read=4000, flops=100) == 5.0
+    assert roofline.floor_s(line, flops=100, dtype="bf16") == 1.25
+    assert roofline.floor_s(line, bytes_read=150) is None
+    assert roofline.floor_s(Roofline(bytes_per_s=1.0, flops_per_s=1.0), bytes_read=1e12) is None
+
+
+def test_a_dtype_that_was_not_measured_has_the_roofline_of_f32():
+    assert roofline.flops_per_s(Roofline(bytes_per_s=1.0, flops_per_s=3.0), "bf16") == 3.0

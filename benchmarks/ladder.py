@@ -23,7 +23,8 @@ from qwenperf.workloads.suites import ladder
 MODEL = "4x128"
 WORKLOAD = Workload(prompt_length=16, new_tokens=20)
 TRIALS = 5
-SETUP_LIMIT_S = 900
+CASE_LIMIT_S = 300
+SETUP_LIMIT_S = CASE_LIMIT_S * len(ENGINES)
 
 Values = Mapping[str, Mapping[str, float]]
 
@@ -66,7 +67,7 @@ class Ladder:
 
     def setup_cache(self) -> Values:
         """Measure each rung once, in a process of its own; every benchmark reads from here."""
-        return measure(ladder(MODEL, WORKLOAD, trials=TRIALS))
+        return measure(ladder(MODEL, WORKLOAD, trials=TRIALS, time_limit_s=CASE_LIMIT_S))
 
     setup_cache.timeout = SETUP_LIMIT_S
 

@@ -137,7 +137,7 @@ def wheel_files(repository, tmp_path_factory):
 
 def test_the_wheel_carries_what_is_not_python(wheel_files):
     """The marker of inline types and the published schema are installed with the package."""
-    assert {"qwenperf/py.typed", "qwenperf/schema/run.v1.json", "qwenperf/pytest_plugin.py"} <= wheel_files
+    assert {"qwenperf/py.typed", "qwenperf/schema/run.v1.json"} <= wheel_files
 
 
 def test_the_wheel_carries_nothing_else(wheel_files):

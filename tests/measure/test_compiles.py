@@ -183,6 +183,18 @@ def test_explanations_are_heard_but_shown_to_nobody_and_jax_is_left_as_it_was(ca
     assert before == (list(logger.handlers), logger.propagate, jax.config.jax_explain_cache_misses)
 
 
+def test_somebody_who_asked_for_explanations_still_sees_them(caplog):
+    jax.config.update("jax_explain_cache_misses", True)
+    try:
+        with CompileLog() as log:
+            fresh_step()(ONES[8], {"k": [ONES[8]]})
+        assert jax.config.jax_explain_cache_misses
+    finally:
+        jax.config.update("jax_explain_cache_misses", False)
+    assert "CACHE MISS" in caplog.text
+    assert log.events[0].explanation
+
+
 def test_jax_is_left_as_it_was_when_the_measured_code_fails():
     before = (list(logging.getLogger("jax").handlers), jax.config.jax_explain_cache_misses)
     with pytest.raises(ZeroDivisionError), CompileLog():

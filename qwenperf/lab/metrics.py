@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,8 +33,8 @@ class Floors:
 def timed(name: str, samples: Sequence[float]) -> Metric:
     """Return the median of ``samples`` with its interval of order statistics, and the coverage that it really has."""
     summary = summarize(samples)
-    made = metric(name, summary.median, samples=tuple(samples), interval=(summary.low, summary.high))
-    return replace(made, extra={"interval_coverage": round(summary.coverage, 4)})
+    interval = (summary.low, summary.high)
+    return metric(name, summary.median, samples=tuple(samples), interval=interval, coverage=summary.coverage)
 
 
 def cold_metrics(workload: Workload, seconds: float) -> Named:
@@ -92,7 +92,8 @@ def stream_metrics(stream: StreamEvidence) -> Named:
         line = theil_sen(stream.positions, per_position)
         scale = 100 / float(np.median(per_position))
         interval = (scale * line.low, scale * line.high)
-        yield "scaling_per_100_tokens", metric("scaling_per_100_tokens", scale * line.slope, interval=interval)
+        growth = metric("scaling_per_100_tokens", scale * line.slope, interval=interval, coverage=line.coverage)
+        yield "scaling_per_100_tokens", growth
 
 
 def fact_metrics(workload: Workload, facts: EngineFacts) -> Named:

@@ -43,7 +43,7 @@ def test_a_sample_keeps_its_interval_and_what_it_covers():
     """Three readings cover the median in 75% of cases, and the metric says so."""
     made = metrics.timed("request_s", [1.0, 3.0, 2.0])
     assert (made.value, made.samples, made.interval) == (2.0, (1.0, 3.0, 2.0), (1.0, 3.0))
-    assert made.extra["interval_coverage"] == 0.75
+    assert made.coverage == 0.75
 
 
 def test_a_stream_gives_latencies_and_growth():

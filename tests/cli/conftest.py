@@ -1,0 +1,57 @@
+"""One real run of a tiny model, in real processes, that many tests look at."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended, and the only folder of the runs that it made."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    out: Path
+
+    @property
+    def folder(self):
+        """The run's folder."""
+        (folder,) = self.out.iterdir()
+        return folder
+
+
+def run(arguments, folder):
+    """Run a command line in ``folder`` and return what it did, whatever its exit code."""
+    return subprocess.run(arguments, capture_output=True, check=False, text=True, cwd=folder, env=environ())
+
+
+def command(*arguments):
+    """Return the command line of a real process."""
+    return [sys.executable, "-m", "qwenperf", *map(str, arguments)]
+
+
+def environ(**more):
+    """Return an environment without settings of ours, whose caches are as they are."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("QWENPERF_")}
+    return kept | {"JAX_PLATFORMS": "cpu"} | more
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory):
+    """``qwenperf run`` of the tiny model on two rungs, with --json."""
+    out = tmp_path_factory.mktemp("runs")
+    arguments = ("run", "--model", "tiny", "--engine", "naive", "--engine", "cached", "--prompt-length", 4)
+    arguments += ("--new-tokens", 8, "--trials", 3, "--out", out, "--json")
+    done = run(command(*arguments), tmp_path_factory.mktemp("cwd"))
+    return Finished(done.returncode, done.stdout, done.stderr, out)
+
+
+@pytest.fixture(scope="session")
+def cli():
+    """Functions that make a command line and its environment."""
+    return command, environ, run

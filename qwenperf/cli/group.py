@@ -55,7 +55,7 @@ class Group(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def main(  # type: ignore[override]  # every end of ours is an exit, so nothing is returned
+    def main(
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,

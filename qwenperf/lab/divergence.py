@@ -18,6 +18,7 @@ A token differs by a near-tie when the uncached logits of the two tokens are no 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -83,11 +84,11 @@ def equal_share(divergence: Divergence, new_tokens: int) -> float:
 
 def _finite(logits: Logits) -> np.ndarray:
     """Return [B, N]: whether all logits of both sides are finite."""
-    finite = np.isfinite(logits.uncached).all(-1)
+    finite: np.ndarray = np.isfinite(logits.uncached).all(-1)
     return finite if logits.engine is None else finite & np.isfinite(logits.engine).all(-1)
 
 
-def _teacher_forced(logits: Logits, dtype: str) -> dict[str, float | int]:
+def _teacher_forced(logits: Logits, dtype: str) -> dict[str, Any]:
     """Return the largest error of a logit over all steps, relative to the largest |logit|, and its step."""
     if logits.engine is None or not _finite(logits).all():
         return {}

@@ -119,9 +119,9 @@ def verdict_word(case: CaseRecord) -> Text:
     """Return the worst outcome of a case as a word, or how its measuring ended."""
     if case.status is not Status.MEASURED:
         return Text(case.status.value.replace("_", " "), style="bold red")
-    if not case.verdicts:
-        return Text("-")
     outcome = worst(verdict.outcome for verdict in case.verdicts)
+    if outcome is None:
+        return Text("-")
     return Text("FAIL" if outcome is Outcome.FAIL else outcome.value, style=_STYLES[outcome])
 
 

@@ -1,7 +1,10 @@
 import importlib.util
+import tomllib
 
 import pytest
 
+from qwenperf.gate.budget import parse
+from qwenperf.gate.evaluate import GATES
 from qwenperf.schema.metrics import REGISTRY
 
 NAMES = ("docs/metrics.md", "docs/cli.md", "qwenperf/schema/run.v1.json")
@@ -41,3 +44,14 @@ def test_every_metric_is_documented_with_its_formula(generator):
     for definition in REGISTRY.values():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{definition.name}` |"))
         assert definition.formula.replace("|", r"\|") in row
+
+
+def test_the_gates_page_names_every_gate_and_its_example_parses(repository):
+    """What is shown can be pasted."""
+    page = (repository / "docs" / "gates.md").read_text("utf-8")
+    for gate in GATES:
+        assert f"| `{gate}` |" in page
+    example = tomllib.loads(page.split("```toml\n")[1].split("```")[0])
+    budget = parse(example["tool"]["qwenperf"]["budgets"]).for_case("4x128/cached/x", "cpu-x86_64-2core")
+    assert set(budget.limits) == {"decode_tokens_per_s", "temp_bytes"}
+    assert budget.min_times.rung == "naive"

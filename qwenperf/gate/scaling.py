@@ -23,6 +23,9 @@ METRIC = "scaling_per_100_tokens"
 DEFAULT_LIMIT = 0.10
 """Relative growth of the step time per 100 positions that is still called flat."""
 
+DRIFT = -0.5
+"""No step gets cheaper with the position: a fall by more than half per 100 is the machine's, and hides growth."""
+
 MIN_STEPS = 8
 _MAX_STEPS = 512
 
@@ -79,7 +82,7 @@ def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
     """Judge that the growth stays under the budget: 10% per 100 tokens unless declared otherwise.
 
     Fails when the whole interval lies above the limit and each trial shows it alone, so that one drifting trial is
-    no growth; passes when the whole interval lies below.
+    no growth; passes when the whole interval lies below, unless the steps get faster as no step does.
     """
     stream = case.evidence.stream
     if stream is None:
@@ -106,6 +109,9 @@ def _verdict(seen: Growth, limit: float, outside: str) -> Verdict:
             "Something of the size of the sequence is copied or computed anew in each step: look at the cache first."
         )
         return failed(GATE, f"{told}, above its budget of {_percent(limit)}", detail, advice, **data)
+    if seen.high < DRIFT:
+        advice = "The machine was busy, or warm-up too short: measure again on a quieter machine, with more new tokens."
+        return inconclusive(GATE, f"{told}: steps that get faster hide growth", detail, advice, **data)
     if seen.high <= limit:
         return passed(GATE, f"{told}, within {_percent(limit)}", detail, **data)
     least = _percent(limit + seen.half_width)

@@ -53,6 +53,14 @@ def test_one_drifting_trial_is_no_growth(make_case):
     assert judged(make_case, mixed).outcome is Outcome.INCONCLUSIVE
 
 
+def test_steps_that_get_faster_hide_growth(make_case):
+    """A machine that becomes quieter during the request proves nothing."""
+    verdict = judged(make_case, stream(-1.0, noise=0.01))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "hide growth" in verdict.summary
+    assert judged(make_case, stream(-0.2, noise=0.01)).outcome is Outcome.PASS
+
+
 def test_wild_steps_do_not_matter(make_case):
     """An interrupt now and then is not growth."""
     steady = stream(0.0, noise=0.01)

@@ -13,6 +13,9 @@ import numpy as np
 
 from qwenperf.decode.engine import Program
 
+CACHE_AXES = 3
+"""Keys have positions, heads or rows, and a width; what has fewer axes is tokens, lengths or a mask."""
+
 _HLO_NAMES = {"float": "f", "bfloat": "bf", "int": "s", "uint": "u", "complex": "c"}
 
 
@@ -46,7 +49,7 @@ def abstract_result(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def cache_bytes(state: Any) -> int:
-    """Return the bytes of the arrays in ``state`` that can be a cache: more than one axis."""
+    """Return the bytes of the arrays in ``state`` that can hold keys or values: three axes or more."""
     return sum(_nbytes(leaf) for leaf in _arrays(state))
 
 
@@ -58,7 +61,7 @@ def hlo_shape(array: Any) -> str:
 
 
 def _arrays(state: Any) -> list[Any]:
-    return [leaf for leaf in jax.tree.leaves(state) if len(getattr(leaf, "shape", ())) > 1]
+    return [leaf for leaf in jax.tree.leaves(state) if len(getattr(leaf, "shape", ())) >= CACHE_AXES]
 
 
 def _unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:

@@ -66,7 +66,8 @@ class StepsEngine:
         """Return the size of the state where ``first`` is jitted, so that it can be known without running it."""
         del new_tokens
         result = abstract_result(self.first, np.zeros((batch, prompt_length), np.int32))
-        return EngineFacts(kv_cache_allocated_bytes=None if result is None else cache_bytes(result[1]))
+        size = None if result is None else cache_bytes(result[1])
+        return EngineFacts(kv_cache_allocated_bytes=size or None)
 
 
 def prefix_logits(prefill: Callable[[Any], tuple[Any, Any]], start: int = 1) -> Callable[[Any], jax.Array]:

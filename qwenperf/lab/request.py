@@ -1,0 +1,67 @@
+"""One request to somebody's engine: made of what people have at hand, and measured in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qwenperf.adapters import as_engine
+from qwenperf.adapters.prompt import as_tokens
+from qwenperf.decode.engine import Engine
+from qwenperf.lab.agreement import find_truth
+from qwenperf.lab.check import UncachedLogits
+from qwenperf.lab.measure_engine import measure_engine
+from qwenperf.lab.options import Options
+from qwenperf.measure import environment
+from qwenperf.measure.clock import Clock
+from qwenperf.measure.compiles import CompileLog
+from qwenperf.measure.roofline import measure_roofline
+from qwenperf.schema.records import CaseRecord
+from qwenperf.workloads.case import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """An engine, a prompt, and how much is asked."""
+
+    engine: Engine
+    prompt_BT: np.ndarray  # noqa: N815 -- the house's notation for shapes
+    workload: Workload
+
+
+def make_request(
+    subject: Any, prompt: Any, new_tokens: int, *, uncached: UncachedLogits | None = None, dtype: str = "f32"
+) -> Request:
+    """Return a request to whatever ``adapters.as_engine`` takes.
+
+    Raises:
+      UsageError: ``subject`` is no engine.
+      TokenError: ``prompt`` is none.
+      ConfigError: fewer than 2 new tokens.
+    """
+    prompt_BT = as_tokens(prompt)
+    batch, length = prompt_BT.shape
+    workload = Workload(prompt_length=length, new_tokens=new_tokens, batch=batch, dtype=dtype)
+    return Request(engine=as_engine(subject, uncached=uncached), prompt_BT=prompt_BT, workload=workload)
+
+
+def measure_request(request: Request, *, trials: int, case_id: str, spec: Mapping[str, Any], check: bool) -> CaseRecord:
+    """Measure a request in phases, against the roofline of this machine; ``check`` compares its tokens too."""
+    truth = find_truth(request.engine, request.workload.prompt_length) if check else None
+    fingerprint = environment.fingerprint(environment.describe())
+    with CompileLog() as log:
+        return measure_engine(
+            request.engine,
+            request.workload,
+            request.prompt_BT,
+            log=log,
+            clock=Clock(log),
+            options=Options(trials=trials),
+            case_id=case_id,
+            spec=spec,
+            reference=truth,
+            roofline=lambda: measure_roofline(fingerprint),
+        )

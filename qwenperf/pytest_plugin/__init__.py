@@ -1,0 +1,67 @@
+"""The fixture ``qwenperf`` and the marker of the same name: gates on anybody's engine, next to the unit tests.
+
+Imports JAX only when a test asks a question. Decides nothing itself: the lab measures, gates judge, and this room
+turns verdicts into passes, failures and warnings of pytest.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qwenperf.errors import QwenperfError
+from qwenperf.pytest_plugin.checks import Checks
+from qwenperf.pytest_plugin.marks import MARKER, read_marks
+from qwenperf.pytest_plugin.session import InconclusiveWarning, Recorded
+
+__all__ = ["Checks", "InconclusiveWarning"]
+
+_RECORDED = pytest.StashKey[Recorded]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the command-line options."""
+    group = parser.getgroup("qwenperf")
+    group.addoption("--qwenperf-out", metavar="DIR", help="write a run.json of all that was measured below DIR")
+    group.addoption(
+        "--qwenperf-inconclusive",
+        choices=("warn", "fail"),
+        default="warn",
+        help="what a timed gate does when noise keeps it from a verdict (default: warn)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker, and refuse a folder that cannot be written to before any test runs."""
+    config.addinivalue_line("markers", MARKER)
+    out = config.getoption("--qwenperf-out")
+    config.stash[_RECORDED] = Recorded(out=Path(out) if out else None)
+    if out:
+        from qwenperf.lab.run_folder import check_writable
+
+        try:
+            check_writable(Path(out))
+        except QwenperfError as error:
+            raise pytest.UsageError(f"--qwenperf-out: {error}") from None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what was measured."""
+    session.config.stash[_RECORDED].write(session.config.rootpath)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say where the record is."""
+    recorded = config.stash[_RECORDED]
+    if recorded.out is not None:
+        cases = f"{len(recorded.cases)} case{'s' * (len(recorded.cases) != 1)}"
+        told = f"{cases} in {recorded.written}" if recorded.written else "nothing was measured, so no record is written"
+        terminalreporter.write_line(f"qwenperf: {told}")
+
+
+@pytest.fixture
+def qwenperf(request: pytest.FixtureRequest) -> Checks:
+    """Gates for recompiles, tokens and throughput of anybody's engine."""
+    marks = read_marks(request.node, inconclusive=request.config.getoption("--qwenperf-inconclusive"))
+    return Checks(recorded=request.config.stash[_RECORDED], test=request.node.nodeid, marks=marks)

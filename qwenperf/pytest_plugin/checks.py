@@ -1,0 +1,224 @@
+"""What a test can ask about an engine: one method a question, one line a question in the test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from qwenperf.errors import EnvironmentUnfitError, UsageError, nearest_advice
+from qwenperf.pytest_plugin.marks import Marks
+from qwenperf.pytest_plugin.session import Recorded, tell
+from qwenperf.schema.records import CaseRecord, Verdict
+
+if TYPE_CHECKING:
+    from qwenperf.gate.budget_set import CaseBudget
+    from qwenperf.lab.calls import Watched
+    from qwenperf.lab.request import Request
+
+UNITS = ("tokens/s", "times", "of roofline")
+
+_SERIAL = "Deselect timed tests in a parallel run, or run them with -p no:xdist or -n0."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checks:
+    """Gates on anybody's engine.
+
+    An *engine* is a ``generate(tokens, new_tokens)`` function, a ``(prefill, decode_step)`` pair, an object with
+    either, a Flax ``(model, params)`` pair, or whatever ``qwenperf.adapters`` made of them. A *prompt* is tokens,
+    [T] or [B, T].
+    """
+
+    recorded: Recorded = field(repr=False)
+    test: str
+    marks: Marks
+
+    def no_recompiles(self, subject: Any = None, *args: Any, calls: Sequence[Any] | None = None) -> Any:
+        """Fail when something compiles that should be warm; return the last result.
+
+        - ``no_recompiles(f, *args)`` calls ``f`` twice: only the first call may compile.
+        - ``no_recompiles(f, calls=[(a,), (b,)])`` makes these calls: only the first may compile.
+        - ``no_recompiles(engine, prompt, new_tokens)`` decodes: only prefill and the first steps may compile.
+        - ``with no_recompiles():`` lets nothing compile in the block.
+        """
+        __tracebackhide__ = True
+        from qwenperf.lab import calls as lab
+
+        if subject is None:
+            return _Block(checks=self)
+        if isinstance(subject, tuple) or hasattr(subject, "generate") or hasattr(subject, "prefill"):
+            request = self._request(subject, *args)
+            return self._stable(lab.repeat_requests(request.engine, request.prompt_BT, request.workload.new_tokens))
+        series = [args, args] if calls is None else [call if isinstance(call, tuple) else (call,) for call in calls]
+        return self._stable(lab.repeat_calls(subject, series, name=getattr(subject, "__name__", repr(subject))))
+
+    def tokens_match(
+        self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, against: Any = None
+    ) -> CaseRecord:
+        """Fail when greedy tokens, or logits of any step, differ from uncached decoding.
+
+        The truth is ``uncached`` (tokens [B, T] to logits [B, T, V]), ``against`` (another engine), or else what the
+        engine itself knows: its uncached logits, or its prefill on every prefix.
+        """
+        __tracebackhide__ = True
+        from qwenperf.gate import tokens
+        from qwenperf.lab import agreement
+
+        asked = self._request(engine, prompt, new_tokens, uncached=uncached)
+        if against is None:
+            case = agreement.compare_with_uncached(asked.engine, asked.workload, asked.prompt_BT)
+        else:
+            trusted = self._request(against, prompt, new_tokens).engine
+            case = agreement.compare_with_engine(asked.engine, trusted, asked.workload, asked.prompt_BT)
+        return self._settle(case, [tokens.judge(case)], required=(tokens.GATE,))
+
+    def at_least(
+        self, value: float, unit: str, engine: Any, prompt: Any, new_tokens: int, *, than: Any = None
+    ) -> CaseRecord:
+        """Fail when decoding is slower than ``value`` in ``unit``.
+
+        ``"tokens/s"``; ``"times"`` as fast as the engine ``than``, measured beside it; or ``"of roofline"``, the share
+        of what this machine can do, for engines that know their ``facts``.
+        """
+        __tracebackhide__ = True
+        from qwenperf.gate import throughput
+
+        _check_unit(value, unit, than)
+        case = self._measured(engine, prompt, new_tokens, check=False)
+        other = None if than is None else self._measured(than, prompt, new_tokens, check=False, suffix=" (than)")
+        peers = {} if other is None else {other.id: other}
+        budget = _speed_budget(value, unit, other)
+        return self._settle(case, [throughput.judge(case, budget, peers)], required=(throughput.GATE,))
+
+    def passes(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> CaseRecord:
+        """Fail when any gate does: shapes, tokens, rotary, cache-alias, scaling, and the budgets of the marker."""
+        __tracebackhide__ = True
+        from qwenperf.gate.environment import environment_class
+        from qwenperf.gate.evaluate import judge_case
+        from qwenperf.measure import environment
+
+        case = self._measured(engine, prompt, new_tokens, uncached=uncached)
+        where = environment_class(environment.describe())
+        verdicts = judge_case(case, self.marks.budget_set(), {}, where)
+        return self._settle(case, verdicts, required=_budgeted(self.marks.budgets))
+
+    def measure(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> CaseRecord:
+        """Return the record of an engine, with every metric, unjudged."""
+        __tracebackhide__ = True
+        return self._settle(self._measured(engine, prompt, new_tokens, uncached=uncached), [])
+
+    def extra_info(self, benchmark: Any, case: CaseRecord) -> None:
+        """Put the metrics of ``case`` into pytest-benchmark's JSON, as ``extra_info["qwenperf"]``."""
+        from qwenperf.schema.codec import to_json
+
+        data = to_json(case)
+        benchmark.extra_info["qwenperf"] = {"id": data["id"], "metrics": data["metrics"], "verdicts": data["verdicts"]}
+
+    def _request(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> Request:
+        from qwenperf.lab.request import make_request
+
+        return make_request(engine, prompt, new_tokens, uncached=uncached, dtype=self.marks.dtype)
+
+    def _measured(
+        self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, check: bool = True, suffix: str = ""
+    ) -> CaseRecord:
+        __tracebackhide__ = True
+        _refuse_company()
+        from qwenperf.lab.request import measure_request
+
+        request = self._request(engine, prompt, new_tokens, uncached=uncached)
+        name = request.engine.name + suffix
+        # The prefix keeps somebody's engine from being excused as one of our reference rungs.
+        spec = {"engine": f"pytest:{name}", "workload": vars(request.workload), "test": self.test}
+        case_id = f"{name}/{request.workload.label}"
+        return measure_request(request, trials=self.marks.trials, case_id=case_id, spec=spec, check=check)
+
+    def _stable(self, watched: Watched) -> Any:
+        __tracebackhide__ = True
+        from qwenperf.gate import shapes
+        from qwenperf.gate.budget_set import CaseBudget
+
+        case = watched.record()
+        self._settle(case, [shapes.judge(case, CaseBudget())], required=(shapes.GATE,))
+        return watched.result
+
+    def _settle(self, case: CaseRecord, verdicts: Iterable[Verdict], *, required: Iterable[str] = ()) -> CaseRecord:
+        """Keep the judged case for the session's record, and make its verdicts the test's."""
+        __tracebackhide__ = True
+        judged = replace(case, id=f"{self.test}/{case.id}", verdicts=tuple(verdicts))
+        self.recorded.add(judged)
+        tell(judged.verdicts, subject=case.id, inconclusive=self.marks.inconclusive, required=required)
+        return judged
+
+
+@dataclass(kw_only=True)
+class _Block:
+    """``with no_recompiles():``, as a class so that a failure shows the test's line and not contextlib's."""
+
+    checks: Checks
+    inner: AbstractContextManager[Watched] | None = None
+    watched: Watched | None = None
+
+    def __enter__(self) -> None:
+        from qwenperf.lab.calls import steady_block
+
+        self.inner = steady_block("the block")
+        self.watched = self.inner.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        __tracebackhide__ = True
+        assert self.inner is not None
+        assert self.watched is not None
+        handled = bool(self.inner.__exit__(kind, error, traceback))
+        if kind is None or handled:
+            self.checks._stable(self.watched)  # noqa: SLF001 -- one room
+        return handled
+
+
+def _check_unit(value: float, unit: str, than: Any) -> None:
+    if unit not in UNITS:
+        raise UsageError(f"at_least({value}, {unit!r}): unknown unit.", advice=nearest_advice(unit, UNITS))
+    if (unit == "times") != (than is not None):
+        needs = "needs than=, the engine to compare with" if than is None else "takes no than="
+        raise UsageError(f"at_least({value}, {unit!r}) {needs}.")
+
+
+def _speed_budget(value: float, unit: str, peer: CaseRecord | None) -> CaseBudget:
+    """Write the question as the budget that gate "throughput" reads."""
+    from qwenperf.gate import budget_set, limits, throughput
+
+    if unit == "times" and peer is not None:
+        return budget_set.CaseBudget(min_times=budget_set.Times(rung=str(peer.spec["engine"]), factor=value))
+    if unit == "of roofline":
+        return budget_set.CaseBudget(min_roofline_share=value)
+    limit = limits.Limit(metric=throughput.METRIC, min=value, origin="at_least")
+    return budget_set.CaseBudget(limits={throughput.METRIC: limit})
+
+
+def _budgeted(budgets: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the gates that must judge, since the test has a budget for them."""
+    from qwenperf.gate import scaling, shapes, throughput
+
+    own = {throughput.METRIC: throughput.GATE, shapes.METRIC: shapes.GATE, scaling.METRIC: scaling.GATE}
+    own |= dict.fromkeys(("min_times", "min_roofline_share"), throughput.GATE)
+    return tuple(own.get(key, f"budget:{key}") for key in budgets)
+
+
+def _refuse_company() -> None:
+    """Refuse to time beside other tests.
+
+    Raises:
+      EnvironmentUnfitError: pytest-xdist runs tests side by side.
+    """
+    __tracebackhide__ = True
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker:
+        raise EnvironmentUnfitError(
+            f"not timed: pytest-xdist runs tests side by side (this is {worker}).", advice=_SERIAL
+        )

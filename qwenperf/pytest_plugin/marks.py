@@ -1,0 +1,64 @@
+"""The marker ``qwenperf``: how a test's engines are measured, and what they must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from qwenperf.errors import ConfigError, nearest_advice
+
+if TYPE_CHECKING:
+    from qwenperf.gate.budget_set import BudgetSet
+
+MARKER = (
+    "qwenperf(trials=5, dtype='f32', inconclusive='warn', budgets={}): "
+    "how the engines of a test are measured, and the limits that qwenperf.passes() holds them to"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """The marker's arguments.
+
+    ``trials`` is how many steady requests are timed, ``dtype`` what the model computes in (its rounding decides what
+    is a near-tie), ``budgets`` one table as in ``[tool.qwenperf.budgets]``.
+    """
+
+    trials: int = 5
+    dtype: str = "f32"
+    inconclusive: str = "warn"
+    budgets: Mapping[str, Any] = field(default_factory=dict)
+
+    def budget_set(self) -> BudgetSet:
+        """Return the budgets, for every case of the test.
+
+        Raises:
+          ConfigError: a bad key; names it.
+        """
+        from qwenperf.gate.budget import parse
+
+        return parse({"*": self.budgets} if self.budgets else {}, origin="marker qwenperf, budgets")
+
+
+def read_marks(node: pytest.Item, *, inconclusive: str) -> Marks:
+    """Merge the markers around a test, the closest one last; ``inconclusive`` is what the command line says.
+
+    Raises:
+      ConfigError: an argument that the marker does not have; offers the nearest.
+    """
+    known = [one.name for one in fields(Marks)]
+    merged: dict[str, Any] = {"inconclusive": inconclusive}
+    for mark in reversed(list(node.iter_markers("qwenperf"))):
+        if mark.args:
+            raise ConfigError(f"marker qwenperf takes no positional argument: {mark.args[0]!r}.")
+        for key in mark.kwargs:
+            if key not in known:
+                raise ConfigError(f"marker qwenperf has no argument {key!r}.", advice=nearest_advice(key, known))
+        merged |= mark.kwargs
+    marks = Marks(**merged)
+    if marks.inconclusive not in ("warn", "fail"):
+        raise ConfigError(f"marker qwenperf: inconclusive is {marks.inconclusive!r}.", advice="Use 'warn' or 'fail'.")
+    return marks

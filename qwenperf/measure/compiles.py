@@ -51,6 +51,7 @@ class _Thread(threading.local):
     saved_s: float | None = None
     explanations: deque[Explanation] = field(default_factory=lambda: deque(maxlen=64))
     calls: list[_Call] = field(default_factory=list)
+    latest: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
 
 
 class CompileLog:
@@ -184,11 +185,23 @@ class CompileLog:
             seconds=seconds,
             cache_hit=self._thread.hit,
             location=current_place().location,
-            causes=_causes(explanation, call),
+            causes=self._since_latest(function, _causes(explanation, call)),
             explanation=explanation.text if explanation else "",
         )
         notes = {"saved_s": self._thread.saved_s, "within": call.name if call else None}
         return replace(event, extra={key: value for key, value in notes.items() if value is not None})
+
+    def _since_latest(self, function: str, causes: tuple[CompileCause, ...]) -> tuple[CompileCause, ...]:
+        """Say what changed since the function's latest compile: JAX compares with any earlier one that is as close."""
+        if any(cause.what == "new" for cause in causes):  # another function of the same name, perhaps
+            self._thread.latest.pop(function, None)
+            return causes
+        latest, told = self._thread.latest.setdefault(function, {}), []
+        for cause in causes:
+            before = latest.get((cause.argument, cause.what), cause.before)
+            latest[cause.argument, cause.what] = cause.after
+            told.append(cause if before == cause.after else replace(cause, before=before))
+        return tuple(told)
 
     def _explained(self, explanation: Explanation) -> None:
         self._thread.explanations.append(explanation)

@@ -43,7 +43,7 @@ def read_explanation(message: str) -> Explanation | None:
     new = _NEW.search(message)
     if new:
         after = f"defined at {new['where']}" if new["where"] else ""
-        cause = CompileCause(argument="<function>", what="new", before="never seen", after=after)
+        cause = CompileCause(argument="", what="new", before="never seen", after=after)
         return Explanation(function=new["name"], text=message, causes=(cause,))
     seen = _SEEN.search(message)
     causes = tuple(cause for match in _AT_INPUT.finditer(message) for cause in _input_causes(match))

@@ -78,17 +78,6 @@ def _higher(measured: Roofline, kept: Roofline | None) -> Roofline:
     return kept if kept is not None and kept.bytes_per_s > measured.bytes_per_s else measured
 
 
-def floor_s(roofline: Roofline, *, bytes_read: float = 0.0, flops: float = 0.0, dtype: str = "f32") -> float | None:
-    """Return a time that no work of this size can go below here; ``None`` where nothing certain can be said.
-
-    Half of what the roofline says, since its kernels may miss the ceiling. Bytes that could stay in a cache say
-    nothing: memory is not what limits them.
-    """
-    uncached = bytes_read > 2 * float(roofline.extra.get("last_level_cache_bytes") or math.inf)
-    memory_s = bytes_read / roofline.bytes_per_s if uncached else 0.0
-    return 0.5 * max(memory_s, flops / flops_per_s(roofline, dtype)) or None
-
-
 def flops_per_s(roofline: Roofline, dtype: str) -> float:
     """Return the matrix-product roofline for ``dtype`` (``f32``, ``bf16``), that of f32 where it was not measured."""
     return float(roofline.extra.get("flops_per_s_by_dtype", {}).get(dtype, roofline.flops_per_s))

@@ -20,7 +20,7 @@ _CATEGORIES = (
     ("collective", ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective", "permute")),
     ("copy", ("copy", "memcpy", "concatenate", "pad")),
     ("gather", ("gather", "dynamic-slice", "dynamic_slice")),
-    ("layout", ("transpose", "bitcast", "reshape", "slice")),
+    ("layout", ("transpose", "reshape", "slice")),
     ("reduction", ("reduce", "argmax", "softmax", "sort", "top-k", "topk")),
     ("control", ("while", "conditional", "call", "tuple", "infeed", "outfeed")),
 )

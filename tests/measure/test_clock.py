@@ -1,7 +1,5 @@
 """The clock waits for the device, and a window with a compile in it is no measurement."""
 
-import re
-
 import jax
 import numpy as np
 import pytest
@@ -88,7 +86,7 @@ def test_a_warm_up_with_fewer_tokens_than_the_window_voids_it_and_names_the_func
     assert not window.valid
     assert len(window.voids) == log.count("steady") == 10
     assert window.voids[0].startswith("trial 1: <lambda> compiled at ")
-    assert re.search(r"tokens shape i32\[\d\] -> i32\[8\]", window.voids[0])
+    assert "tokens shape i32[7] -> i32[8]" in window.voids[0]
     assert "test_clock.py:" in window.voids[0]
 
 

@@ -100,6 +100,26 @@ def test_a_recompile_names_the_argument_and_what_changed(second, cause, watched)
     assert f"{cause.argument} {cause.what} {cause.before} -> {cause.after}" in describe(event)
 
 
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_growing_argument_is_told_step_by_step(watched):
+    step = fresh_step()
+    with CompileLog(explain=not watched) as log:
+        called = log.watch(step) if watched else step
+        for size in (4, 5, 6, 7):
+            called(ONES[4], {"k": [ONES[size]]})
+    told = [(cause.before, cause.after) for event in log.events for cause in event.causes if cause.what == "shape"]
+    assert told == [("f32[4]", "f32[5]"), ("f32[5]", "f32[6]"), ("f32[6]", "f32[7]")]
+
+
+def test_another_function_of_the_same_name_starts_afresh():
+    with CompileLog() as log:
+        for sizes in ((4, 5), (7, 8)):
+            step = fresh_step()
+            for size in sizes:
+                step(ONES[4], {"k": [ONES[size]]})
+    assert (log.events[-1].causes[0].before, log.events[-1].causes[0].after) == ("f32[7]", "f32[8]")
+
+
 def test_a_watched_call_and_the_explanation_do_not_repeat_each_other():
     step = fresh_step()
     with CompileLog() as log:

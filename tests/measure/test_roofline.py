@@ -99,15 +99,5 @@ def test_the_cache_is_where_xdg_says(monkeypatch, tmp_path):
     assert (tmp_path / "qwenperf" / "roofline" / "env.json").is_file()
 
 
-def test_no_work_is_faster_than_half_of_what_the_roofline_says():
-    extra = {"last_level_cache_bytes": 100, "flops_per_s_by_dtype": {"f32": 10.0, "bf16": 40.0}}
-    line = Roofline(bytes_per_s=1000.0, flops_per_s=10.0, extra=extra)
-    assert roofline.floor_s(line, bytes_read=4000) == 2.0
-    assert roofline.floor_s(line, bytes_read=4000, flops=100) == 5.0
-    assert roofline.floor_s(line, flops=100, dtype="bf16") == 1.25
-    assert roofline.floor_s(line, bytes_read=150) is None
-    assert roofline.floor_s(Roofline(bytes_per_s=1.0, flops_per_s=1.0), bytes_read=1e12) is None
-
-
 def test_a_dtype_that_was_not_measured_has_the_roofline_of_f32():
     assert roofline.flops_per_s(Roofline(bytes_per_s=1.0, flops_per_s=3.0), "bf16") == 3.0

@@ -35,7 +35,7 @@ format: setup ## rewrite what ruff can
 	$(BIN)/ruff format .
 
 perf: setup ## the timed gates, one after another
-	$(BIN)/pytest -m perf -p no:xdist tests/perf
+	$(BIN)/pytest -m perf -p no:xdist
 
 slow: setup ## the slow proofs
 	$(BIN)/pytest -m slow

@@ -47,13 +47,13 @@ class LadderEngine:
         """Return greedy tokens [B, new_tokens]; see ``Engine.generate``."""
         prompt_BT = self._checked(tokens_BT, new_tokens)
         if self.calls.generate is None:
-            return jnp.asarray(np.stack(jax.device_get(list(self._stream(prompt_BT, new_tokens))), axis=1))
+            return jax.device_put(np.stack(jax.device_get(list(self._stream(prompt_BT, new_tokens))), axis=1))
         first = self._prefill(prompt_BT)
         out_BS, state = self.calls.generate(
             self.model.params, first.token, first.state, self.tables, np.int32(new_tokens)
         )
         self.spare[len(prompt_BT)] = state
-        return jnp.asarray(np.asarray(out_BS)[:, :new_tokens])
+        return jax.device_put(np.asarray(out_BS)[:, :new_tokens])
 
     def stream(self, tokens_BT: Tokens, new_tokens: int) -> Iterator[jax.Array]:
         """Yield tokens [B], one array a step; the request is checked at once, not at the first token."""
@@ -126,7 +126,8 @@ class LadderEngine:
         batch = len(prompt_BT)
         state = self.spare.pop(batch, None)
         state = self.calls.new_state(batch) if state is None else state
-        result: StepResult = self.calls.prefill(self.model.params, jnp.asarray(prompt_BT), state, self.tables)
+        # device_put, because jnp.asarray compiles a program for each new shape.
+        result: StepResult = self.calls.prefill(self.model.params, jax.device_put(prompt_BT), state, self.tables)
         return result
 
     def _step(self, tokens_B: Any, state: Any) -> StepResult:

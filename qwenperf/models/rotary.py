@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -35,7 +36,7 @@ class Rotation(NamedTuple):
 def make_tables(config: ModelConfig, length: int) -> RotaryTables:
     """Return tables for positions 0 to ``length - 1``; made with numpy, so that nothing is compiled for them."""
     angle_PF = np.arange(length, dtype=np.float32)[:, None] * _inverse_frequencies(config)[None, :]
-    return RotaryTables(cos=jnp.asarray(np.cos(angle_PF)), sin=jnp.asarray(np.sin(angle_PF)))
+    return RotaryTables(cos=jax.device_put(np.cos(angle_PF)), sin=jax.device_put(np.sin(angle_PF)))
 
 
 def look_up(tables: RotaryTables, positions_BT: Int[Array, "B T"]) -> Rotation:

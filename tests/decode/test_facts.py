@@ -1,0 +1,62 @@
+import jax
+import pytest
+
+from qwenperf.decode.facts import Work
+
+MATRICES = 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128)
+HEAD = 256 * 64
+
+
+def test_a_forward_pass_counts_matrices_attention_and_one_head(model):
+    """2 * batch * parameters, 4 * batch * layers * heads * head_dim * queries * keys, logits of the last position."""
+    work = Work(config=model.config, batch=3).forward(queries=5, keys=7)
+    assert work == 2 * 3 * (5 * MATRICES + HEAD) + 4 * 3 * 2 * 4 * 16 * 5 * 7
+
+
+def test_facts_of_the_static_cache(engine, model):
+    """The cache by formula is the cache as allocated; a step reads all weights of a tied model, and the cache."""
+    facts = engine("cached").facts(3, 7, 5)
+    weights = sum(leaf.nbytes for leaf in jax.tree.leaves(model.params))
+    assert facts.kv_cache_bytes == facts.kv_cache_allocated_bytes == 2 * 2 * 3 * 2 * 16 * 16 * 4
+    assert facts.weight_bytes == weights
+    assert facts.bytes_per_step == weights + facts.kv_cache_bytes
+    assert facts.flops_per_step == 2 * 3 * (MATRICES + HEAD) + 4 * 3 * 2 * 4 * 16 * 12
+    assert facts.vocab_size == 256
+    assert facts.settings["capacity"] == 16
+
+
+def test_the_growing_cache_is_as_long_as_the_request(engine):
+    """The last new token is never written: 7 + 5 - 1 positions."""
+    facts = engine("cached-concat").facts(3, 7, 5)
+    assert facts.kv_cache_bytes == facts.kv_cache_allocated_bytes == 2 * 2 * 3 * 2 * 11 * 16 * 4
+
+
+def test_without_a_cache_there_are_no_cache_bytes(engine):
+    """Zero, which is known, not None, which is unknown."""
+    facts = engine("naive").facts(3, 7, 5)
+    assert facts.kv_cache_bytes == facts.kv_cache_allocated_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("rung", "passes"),
+    [
+        ("naive", [(7, 7), (8, 8), (9, 9)]),
+        ("padded", [(16, 16)] * 3),
+        ("cached-concat", [(7, 7), (1, 8), (1, 9)]),
+        ("cached-host", [(7, 7), (1, 16), (1, 16)]),
+        ("cached", [(7, 7), (1, 16), (1, 16)]),
+    ],
+)
+def test_a_requests_work_is_that_of_its_passes(rung, passes, engine, model):
+    """As each engine does it: whole sequences, padding and masked keys included."""
+    work = Work(config=model.config, batch=1)
+    expected = sum(work.forward(queries=queries, keys=keys) for queries, keys in passes)
+    assert engine(rung).facts(1, 7, 3).flops_per_request == expected
+
+
+@pytest.mark.parametrize(
+    ("rung", "dispatches"), [("eager", None), ("naive", 5), ("padded", 5), ("cached-host", 5), ("cached", 2)]
+)
+def test_dispatches_of_a_request(rung, dispatches, engine):
+    """One program a token from the host, two a request from the device, unknown without jit."""
+    assert engine(rung).facts(1, 7, 5).dispatches_per_request == dispatches

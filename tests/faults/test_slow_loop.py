@@ -35,33 +35,40 @@ def times_five(params, tokens, state, tables, *, config):
     return steps.decode_step(params, tokens, state, tables, config=config)
 
 
+ATTEMPTS = 4
+"""Other load may keep a verdict inconclusive, which is no verdict: measured again, never believed."""
+
+
 def record_of(engine):
     prompt = np.random.default_rng(1).integers(0, 50000, (1, WORKLOAD.prompt_length), np.int32)
     spec = {"model": "gpt2-size", "engine": engine.name, "workload": vars(WORKLOAD)}
+    options = Options(trials=3, logit_check=False)
     with CompileLog() as log:
         return measure_engine(
-            engine,
-            WORKLOAD,
-            prompt,
-            log=log,
-            clock=Clock(log),
-            options=Options(trials=3),
-            case_id=engine.name,
-            spec=spec,
+            engine, WORKLOAD, prompt, log=log, clock=Clock(log), options=options, case_id=engine.name, spec=spec
         )
+
+
+def verdict_of(engine, base):
+    case, other = record_of(engine), record_of(base)
+    return next(one for one in judge_case(case, HALF, {other.id: other}) if one.gate == "throughput")
+
+
+def conclusive(engine, base):
+    for _ in range(ATTEMPTS):
+        verdict = verdict_of(engine, base)
+        if verdict.outcome in {Outcome.PASS, Outcome.FAIL}:
+            break
+    return verdict
 
 
 def test_a_loop_five_times_slower_fails_throughput_and_the_same_loop_passes():
     """Held to half the speed of a rung of the same run, which leaves room for a noisy machine on both sides."""
     model = load_model("gpt2-size")
-    base = record_of(build_engine(model, "cached-host", capacity=20))
-    outcomes = {}
-    for name, step in (("same", None), ("slow", times_five)):
-        case = record_of(build_engine(model, "cached-host", step=step, name=name, capacity=20))
-        verdicts = {one.gate: one for one in judge_case(case, HALF, {base.id: base})}
-        outcomes[name] = verdicts["throughput"]
-        assert verdicts["tokens"].outcome is Outcome.PASS
-    assert outcomes["same"].outcome is Outcome.PASS
-    assert outcomes["slow"].outcome is Outcome.FAIL
-    assert "decode_tokens_per_s over cached-host" in outcomes["slow"].summary
-    assert "below its budget of at least 0.5" in outcomes["slow"].summary
+    base = build_engine(model, "cached-host", capacity=20)
+    same = conclusive(build_engine(model, "cached-host", name="same", capacity=20), base)
+    slow = conclusive(build_engine(model, "cached-host", step=times_five, name="slow", capacity=20), base)
+    assert same.outcome is Outcome.PASS
+    assert slow.outcome is Outcome.FAIL
+    assert "decode_tokens_per_s over cached-host" in slow.summary
+    assert "below its budget of at least 0.5" in slow.summary

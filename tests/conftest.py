@@ -28,8 +28,9 @@ def pytest_configure(config: pytest.Config) -> None:
         install_import_hook(CHECKED, "beartype.beartype")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in tests/perf is timed; the marker keeps it out of the ordinary run."""
+    """Mark everything in tests/perf as timed, before ``-m`` chooses."""
     for item in items:
         if PERF in item.path.parents:
             item.add_marker(pytest.mark.perf)

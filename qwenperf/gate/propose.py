@@ -96,8 +96,10 @@ def _number(value: float) -> str:
 
 
 def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    quoted = json.dumps(text, ensure_ascii=False)
+    # What JSON leaves as it is, TOML wants escaped: DEL and other characters that nobody sees.
+    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
 
 
 def _comment(text: str) -> str:
-    return " ".join(text.split())
+    return "".join(one if one.isprintable() else " " for one in text)

@@ -61,7 +61,7 @@ def test_reference_rungs_get_no_budget(make_case, make_run):
     assert "tool" not in tomllib.loads(propose(make_run(make_case("naive"))))
 
 
-@pytest.mark.parametrize("model", ['a"b\\c', "models/[v2]*?", "naïve 7b", "tab\there"])
+@pytest.mark.parametrize("model", ['a"b\\c', "models/[v2]*?", "naïve 7b", "tab\there", "del\x7f\u200bescape\x1b"])
 def test_any_case_name_survives(make_case, make_run, model):
     """Quotes and wildcards in a path are taken literally."""
     case = make_case(id=f"{model}/cached/x")

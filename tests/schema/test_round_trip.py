@@ -1,16 +1,34 @@
+import tomllib
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from enum import StrEnum
 from functools import cache
 from typing import Any, get_args
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from qwenperf.gate.budget import parse
+from qwenperf.gate.evaluate import GATES, judge_case, judge_run
+from qwenperf.gate.propose import propose
+from qwenperf.gate.verdict import PRECEDENCE, exit_code
 from qwenperf.schema import codec, hints
-from qwenperf.schema.records import CaseRecord, RunRecord
+from qwenperf.schema.records import (
+    CaseRecord,
+    Divergence,
+    Outcome,
+    ProgramFacts,
+    RunRecord,
+    Status,
+    StreamEvidence,
+    metric,
+)
 
-slow_to_draw = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50)
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
+"""A whole run has so many parts that shrinking one takes minutes."""
+
+slow_to_draw = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50, phases=UNSHRUNK)
+quick = settings(slow_to_draw, max_examples=100)
 
 NAMES = st.text(max_size=6)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -62,3 +80,29 @@ def test_any_run_survives_the_way_to_text_and_back(run):
 def test_any_case_survives_the_way_to_text_and_back(case):
     """A case file of its own reads back as the same case."""
     assert codec.case_loads(codec.dumps(case)) == case
+
+
+@slow_to_draw
+@given(record(RunRecord))
+def test_any_run_can_be_judged_and_proposed_from(run):
+    """However odd the numbers of a record, gates say something about it, and only a measured case passes."""
+    judged = judge_run(run, parse({"*": {"decode_tokens_per_s": {"min": 1}, "min_roofline_share": 0.5}}))
+    for case in judged.cases:
+        assert case.verdicts
+        if case.status is not Status.MEASURED:
+            assert {verdict.outcome for verdict in case.verdicts} <= {Outcome.SKIPPED, Outcome.FAIL}
+    assert exit_code(judged) in PRECEDENCE
+    assert codec.loads(codec.dumps(judged)) == judged
+    tomllib.loads(propose(judged))
+
+
+@quick
+@given(record(CaseRecord), record(StreamEvidence), record(Divergence), record(ProgramFacts))
+def test_any_evidence_can_be_judged(case, stream, divergence, program):
+    """Positions and steps of different lengths, sizes below 0: an odd record is no crash."""
+    evidence = replace(case.evidence, stream=stream, divergence=divergence, program=program)
+    names = ("kv_cache_allocated_bytes", "compiles_steady", "decode_tokens_per_s", "mbu", "mfu", "bytes_per_step")
+    for value in (0.0, -1.0, 1e300):
+        metrics = {name: metric(name, value) for name in names}
+        case = replace(case, metrics=metrics, evidence=evidence, status=Status.MEASURED)
+        assert len(judge_case(case, parse({}), {})) == len(GATES)

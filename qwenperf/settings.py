@@ -18,8 +18,8 @@ INCONCLUSIVE = ("warn", "fail")
 TABLES = ("budgets",)
 """Keys of ``[tool.qwenperf]`` that other rooms read."""
 
-FOREIGN_VARIABLES = ("QWENPERF_CACHE_DIR", "QWENPERF_WEIGHTS")
-"""Variables with our prefix that are no settings of a run."""
+FOREIGN_VARIABLES = ("QWENPERF_CACHE",)
+"""Variables with our prefix that are no settings of a run: where downloads are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from qwenperf.cli.output import debug_option, json_option, say, write_json
+from qwenperf.cli.output import debug_option, json_option, say, write_json, write_lines
 from qwenperf.cli.saved_run import read_run
 from qwenperf.gate.propose import propose
 from qwenperf.lab.run_folder import write_text
@@ -33,4 +33,4 @@ def propose_command(run: Path, out: Path | None, as_json: bool, debug: bool) -> 
     if as_json:
         write_json(tomllib.loads(text))
     elif out is None:
-        click.echo(text, nl=not text.endswith("\n"))
+        write_lines([text.rstrip("\n")])

@@ -72,8 +72,6 @@ class Group(click.Group):
             code = _report("interrupted.", INTERRUPTED, words)
         except click.ClickException as error:
             code = _report(_one_line(error.format_message()), UsageError.exit_code, words)
-        except BrokenPipeError:
-            code = _close_stdout()
         except QwenperfError as error:
             code = _report(_one_line(str(error)), error.exit_code, words, kind=type(error).__name__)
         except Exception as error:  # noqa: BLE001  (the last line of defence: nobody should be shown a bare traceback)
@@ -103,12 +101,6 @@ def _internal(error: Exception, words: list[str]) -> int:
             file.write(text)
         where = f"the traceback is in {file.name}"
     return _report(f"internal error: {type(error).__name__}: {_one_line(str(error))} ({where})", INTERNAL, words)
-
-
-def _close_stdout() -> int:
-    """Let a reader such as ``head`` hang up without a complaint when Python flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 @click.group(

@@ -15,7 +15,7 @@ import click
 from qwenperf import units
 from qwenperf.cli.budget_file import find_budgets
 from qwenperf.cli.config import find_project
-from qwenperf.cli.output import debug_option, json_option, write, write_json
+from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.select import AdHoc, select
 from qwenperf.gate.budget_set import BudgetSet
 from qwenperf.settings import INCONCLUSIVE, Settings
@@ -67,12 +67,11 @@ def command(filters: tuple[str, ...], budget_file: Path | None, as_json: bool, *
 
 def _list(suite: str, cases: Sequence[Case], *, as_json: bool) -> int:
     if as_json:
-        suites = {other.name: other.about for other in SUITES.values()}
-        write_json({"suite": suite, "cases": [{"id": case.id, **case.to_json()} for case in cases], "suites": suites})
+        about = {other.name: other.about for other in SUITES.values()}
+        write_json({"suite": suite, "cases": [{"id": case.id, **case.to_json()} for case in cases], "suites": about})
         return 0
-    write([f"suite {suite}", *(f"  {case.id}" for case in cases)])
-    write(["", "suites"])
-    write(f"  {other.name:<8} {other.about}" for other in SUITES.values())
+    suites = (f"  {other.name:<8} {other.about}" for other in SUITES.values())
+    write_lines([f"suite {suite}", *(f"  {case.id}" for case in cases), "", "suites", *suites])
     return 0
 
 
@@ -85,10 +84,11 @@ def _dry_run(settings: Settings, suite: str, cases: Sequence[Case], *, as_json: 
         origins = dict(settings.origins)
         write_json({"suite": suite, "cases": [case.to_json() for case in cases], "settings": shown, "origins": origins})
         return 0
-    write([f"would measure {len(cases)} cases of suite {suite}:"])
-    write(f"  {case.id} ({case.trials} trials, at most {units.seconds(case.time_limit_s)})" for case in cases)
-    write(["with settings:"])
-    write(f"  {name} = {value!r} ({settings.origins[name]})" for name, value in shown.items() if value is not None)
+    write_lines([f"would measure {len(cases)} cases of suite {suite}:"])
+    write_lines(f"  {case.id} ({case.trials} trials, at most {units.seconds(case.time_limit_s)})" for case in cases)
+    write_lines(["with settings:"])
+    origin = settings.origins
+    write_lines(f"  {name} = {value!r} ({origin[name]})" for name, value in shown.items() if value is not None)
     return 0
 
 

@@ -187,10 +187,10 @@ def finding_line(finding: Finding) -> Text:
 
 def place_lines(run: RunRecord, places: Places) -> Iterator[Text]:
     """Say where record and traces are, and how to look at the traces."""
-    yield Text(f"record: {places.record}", overflow="fold")
+    yield Text(f"record: {places.record}", no_wrap=True)
     count = sum(case.trace is not None for case in run.cases)
     if places.traces and count:
-        yield Text(f"traces: {places.traces} ({count}; tensorboard --logdir {places.logdir})", overflow="fold")
+        yield Text(f"traces: {places.traces} ({count}; tensorboard --logdir {places.logdir})", no_wrap=True)
 
 
 def _lines(lines: Iterable[str | Text]) -> Iterator[Text]:
@@ -208,5 +208,6 @@ def render(renderables: Iterable[RenderableType], *, width: int = 80, color: boo
         file=out, width=width, highlight=False, markup=False, emoji=False, force_terminal=color, no_color=not color
     )
     for renderable in renderables:
-        console.print(renderable)
+        # A path that is wrapped cannot be copied.
+        console.print(renderable, soft_wrap=isinstance(renderable, Text) and bool(renderable.no_wrap))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -192,3 +192,16 @@ def arguments_of(process):
         return (process / "cmdline").read_text(errors="replace")
     except OSError:
         return ""
+
+
+def test_a_reader_that_hangs_up_does_not_change_the_exit_code(tiny_run, cli, tmp_path):
+    """``qwenperf gate RUN | head`` ends with the gate's code and without a complaint."""
+    (tmp_path / "pyproject.toml").write_text('[tool.qwenperf.budgets."tiny/cached/*"]\nttft_s = { max = 1e-12 }\n')
+    command, environ, _ = cli
+    for more in ((), ("--json",)):
+        arguments = command("gate", tiny_run.folder, *more)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(arguments, cwd=tmp_path, env=environ(), **pipes) as process:
+            process.stdout.close()
+            stderr = process.stderr.read()
+        assert (process.returncode, stderr) == (1, b"")

@@ -21,6 +21,8 @@ from qwenperf.models.config import ModelConfig
 from qwenperf.models.parameters import Params, Shape, array_dtype, build_params
 
 EMBEDDING_SCALE = 0.02
+# A little above one: attention then prefers some positions, so that tokens depend on the whole context.
+ATTENTION_SHARPNESS = 1.3
 BIAS_SCALE = 0.1
 
 
@@ -44,7 +46,8 @@ def _scale(name: str, shape: Shape) -> float:
         return BIAS_SCALE
     if name.startswith("embed_tokens"):
         return EMBEDDING_SCALE
-    return 1.0 / math.sqrt(shape[-1])
+    sharpness = ATTENTION_SHARPNESS if ".q_proj." in name or ".k_proj." in name else 1.0
+    return sharpness / math.sqrt(shape[-1])
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from qwenperf.decode.bounds import check_prompt, check_request, check_step_tokens
@@ -47,13 +46,13 @@ class LadderEngine:
         """Return greedy tokens [B, new_tokens]; see ``Engine.generate``."""
         prompt_BT = self._checked(tokens_BT, new_tokens)
         if self.calls.generate is None:
-            return jax.device_put(np.stack(jax.device_get(list(self._stream(prompt_BT, new_tokens))), axis=1))
+            return _on_device(np.stack(jax.device_get(list(self._stream(prompt_BT, new_tokens))), axis=1))
         first = self._prefill(prompt_BT)
         out_BS, state = self.calls.generate(
             self.model.params, first.token, first.state, self.tables, np.int32(new_tokens)
         )
         self.spare[len(prompt_BT)] = state
-        return jax.device_put(np.asarray(out_BS)[:, :new_tokens])
+        return _on_device(np.asarray(out_BS)[:, :new_tokens])
 
     def stream(self, tokens_BT: Tokens, new_tokens: int) -> Iterator[jax.Array]:
         """Yield tokens [B], one array a step; the request is checked at once, not at the first token."""
@@ -126,8 +125,7 @@ class LadderEngine:
         batch = len(prompt_BT)
         state = self.spare.pop(batch, None)
         state = self.calls.new_state(batch) if state is None else state
-        # device_put, because jnp.asarray compiles a program for each new shape.
-        result: StepResult = self.calls.prefill(self.model.params, jax.device_put(prompt_BT), state, self.tables)
+        result: StepResult = self.calls.prefill(self.model.params, _on_device(prompt_BT), state, self.tables)
         return result
 
     def _step(self, tokens_B: Any, state: Any) -> StepResult:
@@ -167,3 +165,9 @@ class LadderEngine:
             return logits(params, self.model.config, tokens)
 
         return jax.jit(uncached_logits)
+
+
+def _on_device(array: np.ndarray) -> jax.Array:
+    """Return ``array`` on the device; jnp.asarray would compile a program for each new shape."""
+    placed: jax.Array = jax.device_put(array)
+    return placed

@@ -22,8 +22,9 @@ def test_a_request_that_does_not_fit_is_refused_before_anything_runs(rung, engin
 @pytest.mark.parametrize("rung", ["padded", "cached"])
 def test_a_step_past_the_last_position_is_refused(rung, engine, prompt):
     """dynamic_update_slice would overwrite the last position instead."""
-    _, state = engine(rung).prefill(prompt(1, 15))
-    _, state = engine(rung).decode_step(np.zeros(1, np.int32), state)
+    _, state = engine(rung).prefill(prompt(1, 7))
+    for _ in range(9):
+        _, state = engine(rung).decode_step(np.zeros(1, np.int32), state)
     with pytest.raises(CapacityError, match=r"16 positions are filled .* the capacity is 16"):
         engine(rung).decode_step(np.zeros(1, np.int32), state)
 
@@ -63,7 +64,7 @@ def test_new_tokens_are_a_whole_number_of_at_least_one(new_tokens, engine, promp
 )
 def test_a_step_checks_its_tokens(tokens, message, engine, prompt):
     """Before the state is given up: it can still be used."""
-    _, state = engine("cached").prefill(prompt(1, 15))
+    _, state = engine("cached").prefill(prompt(1, 7))
     with pytest.raises(TokenError, match=message):
         engine("cached").decode_step(tokens, state)
     engine("cached").decode_step(np.zeros(1, np.int32), state)

@@ -39,6 +39,9 @@ from qwenperf.schema.records import (
 from qwenperf.workloads.case import Workload
 
 PHASES = ("cold", "warmup", "steady")
+LEAST_TRIALS = 2
+"""Fewer would let the machine's drift within one trial pass for growth with the position."""
+
 CHECK = "check"
 """The phase of everything that is run to look at the engine and would not run in service; its compiles do not count."""
 
@@ -122,14 +125,16 @@ def _measure(
     with found.log.phase("warmup"):
         # Every form that is timed later runs once whole: as many tokens, hence the same shapes.
         warm_s = clock.call(forms.request).seconds
-        warm_s += clock.call(lambda: list(forms.stream()) if forms.streams else forms.first_token()).seconds
+        clock.call(lambda: list(forms.stream()) if forms.streams else forms.first_token())
     found.metrics["peak_rss_bytes"] = metric("peak_rss_bytes", memory.peak_rss_bytes())
     if roofline is not None:
         on_phase("roofline")
         with found.log.phase(CHECK):
             found.roofline = roofline()
     on_phase("steady")
-    trials = min(options.trials, max(1, int(options.steady_budget_s / max(warm_s, 1e-9))))
+    # A trial is a request and a stream of the same length; the stream's own warm-up may have compiled.
+    affordable = int(options.steady_budget_s / max(2 * warm_s, 1e-9))
+    trials = min(options.trials, max(LEAST_TRIALS, affordable))
     floors = formulas.floors(workload, found.facts, found.roofline)
     found.take(measure_steady(forms, clock, trials, floors), trials)
 

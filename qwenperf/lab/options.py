@@ -13,7 +13,7 @@ MEGABYTE = 1_000_000
 class Options:
     """Bounds and switches of one measurement.
 
-    ``trials`` is how many steady requests are timed; ``steady_budget_s`` stops earlier, after at least one, so that a
+    ``trials`` is how many steady requests are timed; ``steady_budget_s`` stops earlier, after at least two, so that a
     slow rung does not eat a suite's time. ``trace_folder`` is the run's folder (``None``: no trace) and ``session`` the
     trace's name in it. ``logit_check`` and ``roofline`` may be turned off by callers who do not ask those questions.
     """

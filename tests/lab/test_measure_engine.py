@@ -172,6 +172,6 @@ def test_what_is_no_answer_is_refused(engine, seen):
 
 
 def test_a_slow_engine_is_timed_less_often():
-    """The budget of the steady phase ends the trials, after one at least."""
+    """The budget of the steady phase ends the trials, after two at least."""
     record = measure(engines.Markov(), trials=50, steady_budget_s=1e-6)
-    assert len(record.metrics["request_s"].samples) == 1
+    assert len(record.metrics["request_s"].samples) == 2

@@ -1,0 +1,38 @@
+"""Golden files and the real weights, each read once."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qwenperf.models.registry import Model, load_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Golden:
+    """What transformers computed: arrays by ``model/prompt/name``, facts, and the folder of tiny checkpoints."""
+
+    folder: Path
+    facts: Mapping[str, Any]
+    tiny: Mapping[str, np.ndarray]
+    smollm2: Mapping[str, np.ndarray]
+
+
+@pytest.fixture(scope="session")
+def golden() -> Golden:
+    folder = Path(__file__).parent.parent / "golden"
+    with np.load(folder / "tiny.npz") as tiny, np.load(folder / "smollm2.npz") as smollm2:
+        facts = json.loads((folder / "golden.json").read_text(encoding="utf-8"))
+        return Golden(folder=folder, facts=facts, tiny=dict(tiny), smollm2=dict(smollm2))
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Model:
+    model = load_model("smollm2-135m")
+    if model.source == "seeded":
+        pytest.skip(f"no real weights: {model.findings[0].message}")
+    return model

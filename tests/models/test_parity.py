@@ -1,0 +1,109 @@
+"""Our forward pass and readers against what transformers computed."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from qwenperf.models.decoder import logits
+from qwenperf.models.gguf import half_split
+from qwenperf.models.registry import load_model
+
+MODELS = ("qwen2-tied", "qwen2-untied-sharded", "llama-untied", "llama-tied-head-dim")
+PROMPTS = ("length-1", "length-7", "length-64", "right-padded", "left-padded")
+TINY_F32, SMOLLM2_F32 = 1e-5, 1e-4
+
+
+@pytest.fixture(scope="module")
+def tiny(golden):
+    cache = {}
+
+    def load(name, dtype):
+        if (name, dtype) not in cache:
+            cache[name, dtype] = load_model(str(golden.folder / name), dtype)
+        return cache[name, dtype]
+
+    return load
+
+
+@partial(jax.jit, static_argnums=1)
+def run(params, config, tokens_BT, mask_BT):
+    return logits(params, config, tokens_BT, attention_mask_BT=mask_BT)
+
+
+def error(params, config, arrays, prompt, columns=slice(None)):
+    """Return max|difference| / max|logit| over the tokens that are no padding."""
+    tokens, mask = arrays[f"{prompt}/tokens"], arrays[f"{prompt}/mask"]
+    ours = run(params, config, jnp.asarray(tokens), None if mask.all() else jnp.asarray(mask))
+    assert ours.dtype == jnp.float32
+    difference = np.abs(np.asarray(ours)[mask][:, columns] - arrays[f"{prompt}/logits"])
+    return difference.max() / arrays[f"{prompt}/largest"]
+
+
+def of(golden, name):
+    return {key.removeprefix(f"{name}/"): value for key, value in golden.tiny.items() if key.startswith(f"{name}/")}
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("name", MODELS)
+def test_tiny_f32(golden, tiny, name, prompt):
+    """A tiny checkpoint gives transformers' logits in f32, alone and padded on either side."""
+    model = tiny(name, "f32")
+    assert error(model.params, model.config, of(golden, name), prompt) <= TINY_F32
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("name", MODELS)
+def test_tiny_bf16(golden, tiny, name, prompt):
+    """In bf16 we are no further from the exact logits than transformers in bf16 is."""
+    model = tiny(name, "bf16")
+    assert error(model.params, model.config, of(golden, name), prompt) <= golden.facts["bf16_error"][name]
+
+
+@pytest.mark.parametrize("fault", ["order of q and k", "rope_theta", "bias", "norm"])
+def test_a_planted_fault_is_far_off(golden, tiny, fault):
+    """The comparison sees rotary halves left in GGUF's order, another rope_theta, a lost bias, a lost norm weight."""
+    model = tiny("qwen2-tied", "f32")
+    attention = model.params["layers"][1]["self_attn"]
+    layer, config = model.params["layers"][1], model.config
+    if fault == "order of q and k":
+        turned = {
+            name: attention[name] | {"weight": jnp.asarray(half_split(np.asarray(attention[name]["weight"]), heads))}
+            for name, heads in (("q_proj", config.num_attention_heads), ("k_proj", config.num_key_value_heads))
+        }
+        layer = layer | {"self_attn": attention | turned}
+    elif fault == "rope_theta":
+        config = type(config)(**{**vars(config), "rope_theta": 10000.0})
+    elif fault == "bias":
+        layer = layer | {"self_attn": attention | {"v_proj": {"weight": attention["v_proj"]["weight"]}}}
+    else:
+        layer = layer | {"input_layernorm": {"weight": jnp.ones_like(layer["input_layernorm"]["weight"])}}
+    params = model.params | {"layers": (model.params["layers"][0], layer)}
+    assert error(params, config, of(golden, "qwen2-tied"), "length-64") > 100 * TINY_F32
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_smollm2_f32(golden, smollm2, prompt):
+    """The real weights out of GGUF give transformers' logits."""
+    columns = slice(None, None, 193)
+    assert error(smollm2.params, smollm2.config, golden.smollm2, prompt, columns) <= SMOLLM2_F32
+
+
+def test_smollm2_bf16(golden, smollm2):
+    """The real weights in bf16 are no further off than transformers in bf16 is."""
+    params = jax.tree.map(lambda value: value.astype(jnp.bfloat16), smollm2.params)
+    found = error(params, smollm2.config, golden.smollm2, "length-64", slice(None, None, 193))
+    assert found <= golden.facts["bf16_error"]["smollm2-135m"]
+
+
+def test_smollm2_greedy(golden, smollm2):
+    """The real weights continue a chat token for token as transformers does, in readable words."""
+    prompt, expected = golden.smollm2["greedy/prompt"], golden.smollm2["greedy/tokens"]
+    assert smollm2.tokenizer.encode(golden.facts["chat"]) == prompt.tolist()
+    # One pass over prompt and expected tokens: each argmax must be the next token, so greedy decoding is the same.
+    tokens = jnp.asarray(np.concatenate([prompt, expected])[None])
+    chosen = np.asarray(run(smollm2.params, smollm2.config, tokens, None)[0].argmax(-1))
+    np.testing.assert_array_equal(chosen[len(prompt) - 1 : -1], expected)
+    assert smollm2.tokenizer.decode(expected).startswith("The capital of France is Paris.")

@@ -1,5 +1,6 @@
 """Each classic mistake, made in the real engine on purpose: the right gate fails, and its message says where."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -62,7 +63,7 @@ def test_a_cache_that_grows_by_concatenation_fails_shapes(model, judge):
     assert failed(verdicts) == {"shapes"}
     message = told(verdicts["shapes"])
     assert "decode_step compiled 4 times within one request" in message
-    assert "argument `state.layers[0].keys` changed shape f32[2,5,16] -> f32[2,9,16]" in message
+    assert re.search(r"argument `state.layers\[0\].keys` changed shape f32\[2,\d,16\] -> f32\[2,9,16\]", message)
     assert "called from qwenperf/decode/ladder_engine.py:" in message
     assert "update it in place" in message
 

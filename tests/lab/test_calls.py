@@ -73,7 +73,8 @@ def test_a_growing_state_compiles_after_the_warm_steps():
     assert {event.function for event in events} == {"growing_step"}
     assert len(events) == 3
     (cause,) = events[-1].causes
-    assert (cause.argument, cause.what, cause.before, cause.after) == ("seen", "shape", "i32[1,3]", "i32[1,7]")
+    assert (cause.argument, cause.what, cause.after) == ("seen", "shape", "i32[1,7]")
+    assert cause.before in {"i32[1,3]", "i32[1,6]"}
     assert "test_calls.py:" in events[-1].location
 
 

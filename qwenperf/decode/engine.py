@@ -74,7 +74,7 @@ class CompiledEngine(Protocol):
     """Exposes its programs, so that gates can read what the compiler made."""
 
     def programs(self, batch: int, prompt_length: int, new_tokens: int) -> Mapping[str, Program]:
-        """Return programs by name (``prefill``, ``decode_step``, ``generate``) for one workload."""
+        """Return programs by name (``prefill``, ``decode_step``, ``generate``) for one workload; may be empty."""
         ...
 
 

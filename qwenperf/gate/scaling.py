@@ -3,6 +3,8 @@
 A pre-allocated cache is read whole at each step, so its true growth is 0. Where every step works on the whole sequence,
 its time goes with the position: 100 positions more are 100% at position 100 and 20% at position 500. The default
 limit of 10% lies below that, and above what a quiet machine drifts by within one request.
+
+Where the clock cannot tell, the program can: one program without a loop does the same work at every position.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from qwenperf import units
 from qwenperf.gate.budget_set import CaseBudget
 from qwenperf.gate.verdict import failed, inconclusive, passed, skipped
-from qwenperf.schema.records import CaseRecord, StreamEvidence, Verdict
+from qwenperf.schema.records import CaseRecord, Outcome, StreamEvidence, Verdict
 from qwenperf.stats.summary import theil_sen
 
 GATE = "scaling"
@@ -94,7 +96,25 @@ def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
         return skipped(GATE, f"{len(stream.positions)} timed steps are too few for a slope", advice=advice)
     declared = budget.limits.get(METRIC)
     limit = DEFAULT_LIMIT if declared is None or declared.max is None else declared.max
-    return _verdict(seen, limit, budget.outside.get(METRIC, ""))
+    verdict = _verdict(seen, limit, budget.outside.get(METRIC, ""))
+    if verdict.outcome is Outcome.INCONCLUSIVE and (program := one_program(case)):
+        told = f"one program without a loop, {program}, serves every position, so its work cannot grow"
+        return passed(GATE, f"{told}; by the clock alone: {verdict.summary}", verdict.detail, **verdict.data)
+    return verdict
+
+
+def one_program(case: CaseRecord) -> str | None:
+    """Return the name of the decode program if it was compiled once for all positions and holds no loop.
+
+    A loop may run as often as its data say, so that a program with one proves nothing.
+    """
+    program = case.evidence.program
+    if program is None or program.operations.get("while", 0) or not program.operations:
+        return None
+    named = {program.name, f"jit({program.name})"}
+    compiled = [event for event in case.evidence.compiles if event.function in named]
+    once = len(compiled) == 1 and not any(event.refused or event.phase == "steady" for event in case.evidence.compiles)
+    return program.name if once else None
 
 
 def _verdict(seen: Growth, limit: float, outside: str) -> Verdict:

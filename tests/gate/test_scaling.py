@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from qwenperf.gate import scaling
 from qwenperf.gate.budget import parse
 from qwenperf.gate.budget_set import CaseBudget
-from qwenperf.schema.records import Outcome, StreamEvidence
+from qwenperf.schema.records import CompileEvent, Outcome, ProgramFacts, StreamEvidence
 
 NONE = CaseBudget()
 
@@ -18,7 +20,8 @@ def stream(per_100, *, noise=0.0, steps=64, trials=5, start=16, seed=0):
 
 
 def judged(make_case, evidence, budget=NONE):
-    return scaling.judge(make_case(evidence={"stream": evidence}), budget)
+    """Judge by the clock alone: an engine that shows no program."""
+    return scaling.judge(make_case(evidence={"stream": evidence, "program": None}), budget)
 
 
 def test_a_flat_step_passes(make_case):
@@ -99,3 +102,39 @@ def test_too_little_is_never_a_pass(make_case, evidence):
 def test_long_streams_are_thinned(make_case):
     """Thousands of positions do not need millions of pairs."""
     assert judged(make_case, stream(0.05, noise=0.01, steps=4096, trials=3)).outcome is Outcome.PASS
+
+
+def stepped(make_case, *, compiles=("warmup",), operations=(("dot", 8),)):
+    """A case too noisy for its clock, whose step was compiled in these phases."""
+    return make_case(
+        evidence={
+            "stream": stream(0.05, noise=0.2, steps=20),
+            "program": ProgramFacts(name="decode_step", operations=dict(operations)),
+            "compiles": tuple(CompileEvent(function="decode_step", phase=phase, seconds=1.0) for phase in compiles),
+        }
+    )
+
+
+def test_one_program_for_all_positions_is_flat_where_the_clock_cannot_tell(make_case):
+    """A program of fixed shapes without a loop does the same work at each position, however noisy the machine."""
+    verdict = scaling.judge(stepped(make_case), NONE)
+    assert verdict.outcome is Outcome.PASS
+    assert "one program without a loop, decode_step" in verdict.summary
+    assert "too noisy" in verdict.summary
+
+
+@pytest.mark.parametrize(
+    "case",
+    [{"compiles": ("cold", "cold")}, {"compiles": ()}, {"operations": (("while", 1),)}, {"operations": ()}],
+    ids=["two programs", "compile not seen", "a loop", "text not read"],
+)
+def test_anything_but_one_program_without_a_loop_proves_nothing(make_case, case):
+    """Two programs may differ, and a loop may run once for each position."""
+    assert scaling.judge(stepped(make_case, **case), NONE).outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_measured_growth_fails_whatever_the_program(make_case):
+    """The host may do the copying: one program on the device is no excuse for steps that grow."""
+    case = stepped(make_case)
+    grown = replace(case, evidence=replace(case.evidence, stream=stream(0.6, noise=0.02)))
+    assert scaling.judge(grown, NONE).outcome is Outcome.FAIL

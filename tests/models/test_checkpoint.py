@@ -156,4 +156,6 @@ def test_seeded_weights_repeat():
     jax.tree.map(np.testing.assert_array_equal, first, again)
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.astype(b.dtype), b), first, rounded)
     assert not np.array_equal(first["embed_tokens"]["weight"], other["embed_tokens"]["weight"])
-    assert np.asarray(first["embed_tokens"]["weight"]).ravel()[:2].tolist() == pytest.approx([-0.030202427878975868, -0.012097521685063839], abs=1e-9)
+    assert np.asarray(first["embed_tokens"]["weight"]).ravel()[:2].tolist() == pytest.approx(
+        [-0.030202427878975868, -0.012097521685063839], abs=1e-9
+    )

@@ -58,7 +58,8 @@ def assemble(config: ModelConfig, tensors: Mapping[str, Tensor], dtype: str, whe
 
     def make(name: str, _: Shape) -> jax.Array:
         # Blocking bounds the memory: dispatch is asynchronous and would keep every source array alive.
-        return jax.block_until_ready(_cast(jax.device_put(tensors[name].read()), target))
+        values: jax.Array = jax.block_until_ready(_cast(jax.device_put(tensors[name].read()), target))
+        return values
 
     return build_params(config, make)
 

@@ -35,7 +35,8 @@ def seeded_params(config: ModelConfig, dtype: str = "f32", seed: int = 0) -> Par
             return jnp.ones(shape, target)
         # By name, not by position: a shape with one layer more keeps the layers that it had.
         key = np.uint32(zlib.crc32(f"{seed}/{name}".encode()))
-        return _uniform(key, np.float32(_scale(name, shape)), shape, target)
+        made: jax.Array = _uniform(key, np.float32(_scale(name, shape)), shape, target)
+        return made
 
     return build_params(config, make)
 
@@ -62,4 +63,5 @@ def _mix(x: jax.Array) -> jax.Array:
     """Hash 32 bits; the constants are those of the bias-searched "lowbias32" (C. Wellons, hash-prospector)."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
-    return x ^ (x >> 16)
+    mixed: jax.Array = x ^ (x >> 16)
+    return mixed

@@ -56,7 +56,8 @@ def _uniform(key: jax.Array, scale: jax.Array, shape: Shape, dtype: Any) -> jax.
     index = jax.lax.iota(jnp.uint32, math.prod(shape))
     bits = jax.lax.bitcast_convert_type(_mix(_mix(index) ^ key), jnp.int32)
     unit = bits.astype(jnp.float32) * jnp.float32(2.0**-31)
-    return (unit * (jnp.float32(math.sqrt(3.0)) * scale)).astype(dtype).reshape(shape)
+    scaled: jax.Array = (unit * (jnp.float32(math.sqrt(3.0)) * scale)).astype(dtype)
+    return scaled.reshape(shape)
 
 
 def _mix(x: jax.Array) -> jax.Array:

@@ -14,6 +14,7 @@ from qwenperf.schema.records import CaseRecord, Divergence, Verdict
 
 GATE = "tokens"
 
+_NO_LOGITS = "Compare with `uncached_logits`: without logits nobody can tell a near tie from a bug."
 _BUG = "Look at positions and mask of the decode step first: an offset of one looks like this."
 
 _NOT_FINITE = "A row that may attend to nothing gives NaN: look at the mask, then at the dtype's range."
@@ -52,6 +53,8 @@ def _different(case: CaseRecord, seen: Divergence) -> Verdict:
     agree = logits_agree(seen)
     if seen.extra.get("not_finite"):
         return failed(GATE, f"{where}: logits there are not finite", detail, advice=_NOT_FINITE, **_data(seen))
+    if seen.reference_margin is None:
+        return failed(GATE, f"{where}; {seen.reference} gives no logits", advice=_NO_LOGITS, **_data(seen))
     if not seen.near_tie:
         tie = f"a near tie would be within {seen.tolerance:.3g}"
         return failed(GATE, f"{where}: a bug, not rounding ({tie})", detail, advice=_BUG, **_data(seen))

@@ -63,7 +63,7 @@ def repeat_calls(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]],
         for index, arguments in enumerate(calls):
             _check_alive(name, arguments)
             with watched.log.phase("steady" if index else "cold"):
-                watched.result = _ready(call(*arguments))
+                watched.result = jax.block_until_ready(call(*arguments))
     return watched
 
 
@@ -78,7 +78,7 @@ def repeat_requests(engine: Engine, prompt_BT: np.ndarray, new_tokens: int) -> W
         with watched.log.phase("cold"):
             made = [next(tokens) for _ in range(WARM_STEPS + 1)]
         with watched.log.phase("steady"):
-            made += _ready(list(tokens))
+            made += jax.block_until_ready(list(tokens))
         watched.result = np.stack([np.asarray(token) for token in made], axis=1)[:, :new_tokens]
     return watched
 
@@ -106,7 +106,3 @@ def _check_alive(name: str, arguments: tuple[Any, ...]) -> None:
         if isinstance(leaf, jax.Array) and leaf.is_deleted():
             where = f"arguments{jax.tree_util.keystr(path)}"
             raise UsageError(f"{name} gave up {where} in an earlier call (it is donated).", advice=_FRESH)
-
-
-def _ready(result: Any) -> Any:
-    return jax.block_until_ready(result)  # type: ignore[no-untyped-call] # JAX leaves it untyped

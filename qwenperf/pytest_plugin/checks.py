@@ -43,7 +43,7 @@ class Checks:
         - ``no_recompiles(f, *args)`` calls ``f`` twice: only the first call may compile.
         - ``no_recompiles(f, calls=[(a,), (b,)])`` makes these calls: only the first may compile.
         - ``no_recompiles(engine, prompt, new_tokens)`` decodes: only prefill and the first steps may compile.
-        - ``with no_recompiles():`` lets nothing compile in the block.
+        - ``with no_recompiles() as block:`` lets nothing compile in the block; ``block.record()`` is what was seen.
         """
         __tracebackhide__ = True
         from qwenperf.lab import calls as lab
@@ -163,11 +163,12 @@ class _Block:
     inner: AbstractContextManager[Watched] | None = None
     watched: Watched | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Watched:
         from qwenperf.lab.calls import steady_block
 
         self.inner = steady_block("the block")
         self.watched = self.inner.__enter__()
+        return self.watched
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

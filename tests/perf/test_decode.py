@@ -59,9 +59,10 @@ class TestJitCompilation:
         chosen = engine(rung)
         chosen.generate(prompt, NEW_TOKENS)
         list(chosen.stream(prompt, NEW_TOKENS))
-        with qwenperf.no_recompiles():
+        with qwenperf.no_recompiles() as block:
             list(chosen.stream(prompt, NEW_TOKENS))
             benchmark(chosen.generate, prompt, NEW_TOKENS)
+        qwenperf.extra_info(benchmark, block.record())
 
     def test_no_step_recompiles(self, qwenperf, engine, prompt):
         """Step by step, no argument changes its shape."""

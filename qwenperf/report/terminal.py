@@ -44,7 +44,7 @@ def run_report(run: RunRecord, places: Places) -> Iterator[RenderableType]:
         yield rung_table(cases)
         yield Text(legend(cases), style="dim")
         yield Text()
-    yield from _lines(said(case) for case in run.cases)
+    yield from _lines(dict.fromkeys(said(case) for case in run.cases))
     yield from _lines(finding_line(finding) for finding in all_findings(run))
     yield from problems(run)
     yield from _lines(speedup_lines(run))
@@ -142,7 +142,7 @@ def said(case: CaseRecord) -> str:
         return ""
     text = " ".join(evidence.text.split())
     text = text if len(text) <= _TEXT_LIMIT else f"{text[:_TEXT_LIMIT]}..."
-    return f"{case.spec.get('model', case.id)} ({rung(case)}) wrote: {text}"
+    return f"{case.spec.get('model', case.id)} wrote: {text}"
 
 
 def problems(run: RunRecord) -> Iterator[Text]:

@@ -125,7 +125,17 @@ def test_markup_in_a_model_name_or_text_is_shown_as_it_is():
     """What looks like markup is text."""
     evidence = Evidence(tokens=TokenEvidence(prompt=((1,),), generated=((2,),), text="[red]x[/red] :smile:"))
     text = text_of(case("cached", 100.0, evidence=evidence, spec={"model": "[b]m[/b]", "engine": "cached"}))
-    assert "[b]m[/b] (cached) wrote: [red]x[/red] :smile:" in text
+    assert "[b]m[/b] wrote: [red]x[/red] :smile:" in text
+
+
+def test_rungs_that_wrote_the_same_are_quoted_once():
+    """Equal tokens are equal text; a rung that wrote something else is quoted too."""
+    spoken = [Evidence(tokens=TokenEvidence(prompt=((1,),), generated=((2,),), text=text)) for text in ("a", "a", "b")]
+    cases = (
+        case(engine, 1.0, evidence=said) for engine, said in zip(("eager", "naive", "cached"), spoken, strict=True)
+    )
+    lines = [line for line in text_of(*cases).splitlines() if "wrote:" in line]
+    assert lines == ["4x128 wrote: a", "4x128 wrote: b"]
 
 
 def test_a_run_without_cases_is_still_a_report():

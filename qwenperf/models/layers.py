@@ -19,7 +19,8 @@ Weights = Mapping[str, Any]
 
 def embed(tokens_BT: Int[Array, "B T"], weights: Weights) -> Float[Array, "B T D"]:
     """Return the embedding row of each token; tokens are in range (engines check that on the host)."""
-    return weights["weight"].at[tokens_BT].get(mode="promise_in_bounds")
+    rows_BTD: Array = weights["weight"].at[tokens_BT].get(mode="promise_in_bounds")
+    return rows_BTD
 
 
 def rms_norm(hidden_BTD: Float[Array, "B T D"], weights: Weights, eps: float) -> Float[Array, "B T D"]:

@@ -125,13 +125,15 @@ def verdict_word(case: CaseRecord) -> Text:
     return Text("FAIL" if outcome is Outcome.FAIL else outcome.value, style=_STYLES[outcome])
 
 
-def legend(cases: Iterable[CaseRecord]) -> str:
+def legend(cases: Sequence[CaseRecord]) -> str:
     """Explain the columns under a table, with the roofline that MBU is a share of."""
     lines = ["tokens/s: steady decode. cold: the first request's, compiles counted.", "compiles: cold/steady."]
     rooflines = [case.evidence.roofline for case in cases if case.evidence.roofline]
     if rooflines:
         speed = units.byte_count(rooflines[0].bytes_per_s)
         lines[-1] += f" MBU: share of {speed}/s, the memory roofline here."
+    if any((value(case, "mbu") or 0) > 1 for case in cases):
+        lines.append("MBU above 100%: the weights lie in the processor's caches.")
     return "\n".join(lines)
 
 

@@ -55,7 +55,7 @@ class Case:
     engine: str
     workload: Workload
     trials: int = 5
-    time_limit_s: float = 120.0
+    time_limit_s: float = 300.0
     seed: int = 0
     options: dict[str, Any] = field(default_factory=dict)
 

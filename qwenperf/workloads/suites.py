@@ -37,7 +37,7 @@ SUITES: dict[str, Suite] = {
         Suite(
             name="smoke",
             about="every rung on a small model, then the real SmolLM2 weights, 3 minutes",
-            cases=(*ladder("4x128", _SMALL), *ladder("smollm2-135m", _REAL, engines=("cached-host", "cached"))),
+            cases=(*ladder("4x128", _SMALL), *ladder("smollm2-135m", _REAL, engines=("cached",))),
         ),
         Suite(
             name="gpt2",

@@ -138,11 +138,12 @@ class TokenEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """Where tokens first differ from uncached greedy decoding, and the largest teacher-forced logit error.
+    """Where tokens differ from uncached greedy decoding, and the largest teacher-forced logit error.
 
     ``position`` counts generated tokens from 0.
     Margins are ``logit(uncached's token) - logit(engine's token)``, in logit units, in each side's own logits;
-    ``None`` where that side gives no logits. ``near_tie`` says that the uncached margin is within ``tolerance``,
+    ``None`` where that side gives no logits. The first difference beyond rounding is told; ``near_tie`` says that there
+    is none, and that the first difference of all is told: every uncached margin is within ``tolerance``,
     the rounding of the dtype in logit units.
     """
 

@@ -6,7 +6,6 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c '
 SYSTEM_UV := $(shell uv --version >/dev/null 2>&1 && command -v uv)
 UV := $(or $(SYSTEM_UV),$(BIN)/uv)
 INSTALLED := $(VENV)/.installed
-COMMIT = $(shell git rev-parse HEAD)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -56,8 +56,9 @@ _LOW, _HIGH, _NONE = Direction.LOWER, Direction.HIGHER, Direction.NONE
 _DEFINITIONS = (
     _timed("ttft_s", "s", _LOW, "t(first token on host) - t(request)",
            "Time to first token, steady state: prefill, choice of the first token, and its arrival on the host."),
-    _timed("tpot_s", "s", _LOW, "(t(request end) - t(request) - ttft_s) / (new_tokens - 1)",
-           "Time per output token after the first, over one whole request; a batch counts as one step."),
+    _timed("tpot_s", "s", _LOW, "median of (request_s - ttft_s) / (new_tokens - 1) over pairs of neighbours",
+           "Time per output token after the first: each whole request less the first token timed next to it; "
+           "a batch counts as one step."),
     _timed("itl_p50_s", "s", _LOW, "median over steps of t(token i on host) - t(token i-1 on host)",
            "Inter-token latency as a streaming caller sees it: one decode step per call, blocked on each."),
     _timed("itl_p99_s", "s", _LOW, "99th percentile over steps of t(token i on host) - t(token i-1 on host)",

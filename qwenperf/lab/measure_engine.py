@@ -42,6 +42,9 @@ PHASES = ("cold", "warmup", "steady")
 LEAST_TRIALS = 2
 """Fewer would let the machine's drift within one trial pass for growth with the position."""
 
+PREFILL = "prefill"
+"""The program whose trigonometry and copies happen once a request, whatever its length: no gate reads it."""
+
 CHECK = "check"
 """The phase of everything that is run to look at the engine and would not run in service; its compiles do not count."""
 
@@ -205,16 +208,17 @@ class _Found:
             self.metrics["max_logit_error"] = metric("max_logit_error", divergence.max_logit_error)
 
     def read_programs(self) -> None:
-        """Read what the compiler made of the decode step."""
+        """Read what the compiler made of the decode step, and of the loop that a request runs."""
         if not isinstance(self.engine, CompiledEngine):
             return
         work = self.workload
         with self.log.phase(CHECK):
             programs = self.engine.programs(work.batch, work.prompt_length, work.new_tokens)
-            program = programs.get("decode_step") or next(iter(programs.values()), None)
-            if program is not None:
-                self.evidence["program"] = _facts(program)
-                self.add(formulas.program_metrics(self.evidence["program"]))
+            facts = {name: _facts(program) for name, program in programs.items() if name != PREFILL}
+        if facts:
+            self.evidence["programs"] = tuple(facts.values())
+            self.evidence["program"] = facts.get("decode_step") or next(iter(facts.values()))
+            self.add(formulas.program_metrics(self.evidence["program"]))
 
     def trace(self, forms: Forms, options: Options, on_phase: Callable[[str], None]) -> None:
         """Capture a few steady steps, last, because a profiler slows what comes after it."""

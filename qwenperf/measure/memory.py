@@ -68,6 +68,7 @@ def program_facts(
         trigonometric=facts.trigonometric(module),
         unaliased_donations=_unaliased(module, donated, donated_bytes, sizes["alias_bytes"]),
         cache_copies=facts.copies(module, cache_shapes),
+        cache_shapes=tuple(cache_shapes),
         fingerprint=fingerprint(text) if text else "",
         extra={"lowered_trigonometric": stablehlo.trigonometric(lowered_text)} if lowered_text else {},
     )

@@ -165,7 +165,10 @@ class Divergence:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramFacts:
-    """Facts about the compiled decode step, from its text and the compiler's numbers."""
+    """Facts about one compiled program, from its text and the compiler's numbers.
+
+    ``cache_shapes`` are the HLO shapes of the cache's arrays, by which copies and lost donations of them are known.
+    """
 
     name: str
     flops: float | None = None
@@ -178,6 +181,7 @@ class ProgramFacts:
     trigonometric: tuple[str, ...] = ()
     unaliased_donations: tuple[str, ...] = ()
     cache_copies: tuple[str, ...] = ()
+    cache_shapes: tuple[str, ...] = ()
     fingerprint: str = ""
     extra: Json = field(default_factory=dict)
 
@@ -203,12 +207,17 @@ class StreamEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a gate reads besides metrics; ``None`` where it was not collected."""
+    """What a gate reads besides metrics; ``None`` where it was not collected.
+
+    ``program`` is the decode step; ``programs`` are all that run once for each token or for a whole request: the step,
+    the loop on the device, but not the prefill.
+    """
 
     tokens: TokenEvidence | None = None
     divergence: Divergence | None = None
     compiles: tuple[CompileEvent, ...] = ()
     program: ProgramFacts | None = None
+    programs: tuple[ProgramFacts, ...] = ()
     roofline: Roofline | None = None
     stream: StreamEvidence | None = None
     trace_summary: Json | None = None

@@ -136,6 +136,20 @@ def test_a_step_that_is_not_jitted_has_no_program(toy):
     assert engine.facts(2, 5, NEW).kv_cache_allocated_bytes is None
 
 
+def test_a_jitted_method_has_a_program(toy):
+    """The object that a method is bound to is the program's first argument."""
+
+    class Mine:
+        prefill = staticmethod(toy.prefill)
+
+        @functools.partial(jax.jit, static_argnums=0, donate_argnames="state")
+        def decode_step(self, tokens, state):
+            return jax.nn.one_hot(tokens, 5), state
+
+    program = as_engine(Mine()).programs(2, 5, NEW)["decode_step"]
+    assert program.donated == ("state[0]", "state[1]")
+
+
 def test_a_flax_model_is_an_engine(flax_toy, prompt, expected):
     """model.apply with caches and an offset generates what uncached decoding does, in one program a step."""
     engine = flax_engine(flax_toy.model, flax_toy.params, make_caches=flax_toy.make_caches)

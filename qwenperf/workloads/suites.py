@@ -10,7 +10,10 @@ from qwenperf.workloads.case import ENGINES, Case, Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """A named list of cases. ``about`` says in one line what it answers and about how long it takes."""
+    """A named list of cases. ``about`` says in one line what it answers and about how long it takes.
+
+    Those times are what a suite is held to on 2 quiet cores; a run prints what it took.
+    """
 
     name: str
     about: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,32 +16,35 @@ from qwenperf.measure.capture import Capture, capture
 
 def trace_steps(forms: Forms, options: Options) -> Capture:
     """Capture a few warm decode steps; one whole request of an engine that cannot step."""
-    step, count = _repeatable(forms, options.trace_steps)
-    return capture(
-        Path(options.trace_folder or "."),
+    folder = Path(options.trace_folder or ".")
+    save = partial(
+        capture,
+        folder,
         options.session,
-        step,
-        steps=count,
         max_bytes=options.trace_max_bytes,
         deadline_s=options.trace_deadline_s,
     )
-
-
-def _repeatable(forms: Forms, most: int) -> tuple[Callable[[], object], int]:
-    """Return a step that may be taken for ever, and how often before it would have to begin a new request."""
     decode_steps = forms.workload.new_tokens - 1
     if not forms.streams or decode_steps < 2:
-        return forms.request, 1
-    return _stepping(_decode_steps(forms)), min(most, decode_steps - 1)
+        return save(forms.request, steps=1)
+    stream = Stream(forms=forms)
+    steps = min(options.trace_steps, decode_steps - 1)
+    return save(stream.step, begin=stream.begin, steps=steps)
 
 
-def _stepping(steps: Iterator[object]) -> Callable[[], object]:
-    """Return a function that takes one step, after taking the first: what is captured has prefill behind it."""
-    next(steps)
-    return partial(next, steps)
+@dataclass(kw_only=True)
+class Stream:
+    """Decode steps of one request; ``begin`` starts it anew and takes prefill and a first step."""
 
+    forms: Forms
+    _tokens: Iterator[np.ndarray] = field(init=False, default_factory=lambda: iter(()))
 
-def _decode_steps(forms: Forms) -> Iterator[np.ndarray]:
-    """Yield after each decode step; a capture that is repeated may need those of another request."""
-    while True:
-        yield from islice(forms.stream(), 1, None)
+    def begin(self) -> None:
+        """Leave the request that may be under way, and bring a new one to its second step."""
+        self._tokens = self.forms.stream()
+        next(self._tokens)
+        next(self._tokens)
+
+    def step(self) -> np.ndarray:
+        """Take one decode step."""
+        return next(self._tokens)

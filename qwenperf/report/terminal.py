@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qwenperf import units
-from qwenperf.gate.verdict import worst
+from qwenperf.gate.verdict import NOT_JUDGED, skip_reason, worst
 from qwenperf.report.speedup import BASE_RUNG, speedup_lines, value
 from qwenperf.schema.records import CaseRecord, Finding, Outcome, RunRecord, Severity, Status, Verdict
 
@@ -122,6 +122,8 @@ def verdict_word(case: CaseRecord) -> Text:
     outcome = worst(verdict.outcome for verdict in case.verdicts)
     if outcome is None:
         return Text("-")
+    if outcome in {Outcome.PASS, Outcome.SKIPPED} and any(skip_reason(one) == NOT_JUDGED for one in case.verdicts):
+        return Text(NOT_JUDGED, style="bold red")
     return Text("FAIL" if outcome is Outcome.FAIL else outcome.value, style=_STYLES[outcome])
 
 
@@ -148,12 +150,12 @@ def said(case: CaseRecord) -> str:
 
 
 def problems(run: RunRecord) -> Iterator[Text]:
-    """Yield what needs attention: cases without a measurement, missing ones, and verdicts that are not green."""
+    """Yield what needs attention: cases not measured, missing ones, verdicts that are not green, budgets not judged."""
     for case in run.cases:
         if case.error:
             yield Text(f"{case.status.value.replace('_', ' ')}: {case.id}: {case.error}", style="red")
         for verdict in case.verdicts:
-            if verdict.outcome in {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED}:
+            if verdict.outcome in {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED} or skip_reason(verdict):
                 yield verdict_text(case, verdict)
     measured = {case.id for case in run.cases}
     for name in run.declared:

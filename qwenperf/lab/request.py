@@ -50,7 +50,10 @@ def make_request(
 
 
 def measure_request(request: Request, *, trials: int, case_id: str, spec: Mapping[str, Any], check: bool) -> CaseRecord:
-    """Measure a request in phases, against the roofline of this machine; ``check`` compares its tokens too."""
+    """Measure a request in phases, against the roofline of this machine; ``check`` compares its tokens too.
+
+    The record has no cold times: they belong to a process that has run nothing yet.
+    """
     truth = find_truth(request.engine, request.workload.prompt_length) if check else None
     fingerprint = environment.fingerprint(environment.describe())
     with CompileLog() as log:
@@ -66,6 +69,8 @@ def measure_request(request: Request, *, trials: int, case_id: str, spec: Mappin
             reference=truth,
             roofline=lambda: measure_roofline(fingerprint),
         )
+    # Cold is the first request of a fresh process, and this one has run whatever its caller wanted.
+    case = replace(case, metrics={name: value for name, value in case.metrics.items() if not name.startswith("cold_")})
     if not check:
         return case
     growth = find_growth(request.engine, request.prompt_BT, request.workload.new_tokens)

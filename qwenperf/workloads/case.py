@@ -67,7 +67,7 @@ class Case:
     def to_json(self) -> dict[str, Any]:
         """Return the case as plain JSON data; ``from_json`` reads it back.
 
-        ``reference`` tells gates that the engine is slow on purpose; only rungs of ours say it, however others are named.
+        ``reference`` tells gates that the engine is slow on purpose; only our own rungs say it.
         """
         return {**asdict(self), "reference": self.engine in REFERENCE_RUNGS}
 

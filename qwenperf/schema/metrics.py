@@ -85,7 +85,7 @@ _DEFINITIONS = (
            "Model bandwidth utilisation: weights and cache read per step against the memory roofline measured here."),
     _timed("mfu", "ratio", _HIGH, "flops_per_step / tpot_s / roofline flop/s",
            "Model FLOP utilisation of decoding against the matrix-product roofline measured here."),
-    _timed("peak_rss_bytes", "bytes", _LOW, "maximum resident set of the measuring process",
+    _timed("peak_rss_bytes", "bytes", _LOW, "maximum resident set of the process when its first request ends",
            "Peak resident memory of the whole process: runtime, weights, compiler and all."),
     _fixed("compiles_cold", "count", _LOW, "backend compiles in phase cold",
            "Programs compiled by the first request of the process."),

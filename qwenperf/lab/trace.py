@@ -9,13 +9,39 @@ from pathlib import Path
 
 import numpy as np
 
+from qwenperf.errors import RefusedCallError
 from qwenperf.lab.forms import Forms
 from qwenperf.lab.options import Options
 from qwenperf.measure.capture import Capture, capture
+from qwenperf.schema.records import Finding, Severity
 
 
 def trace_steps(forms: Forms, options: Options) -> Capture:
-    """Capture a few warm decode steps; one whole request of an engine that cannot step."""
+    """Capture a few warm decode steps; one whole request of an engine that cannot step.
+
+    Whatever goes wrong (a full disk, the profiler) is a finding: what was measured before is worth keeping.
+
+    Raises:
+      RefusedCallError: an executable refused its arguments, which says something of the engine and not of the trace.
+    """
+    try:
+        return _capture(forms, options)
+    except RefusedCallError:
+        raise
+    except Exception as error:  # noqa: BLE001  (the profiler raises what it likes)
+        return Capture(findings=(_lost(error),))
+
+
+def _lost(error: Exception) -> Finding:
+    return Finding(
+        code="trace-lost",
+        severity=Severity.WARNING,
+        message=f"no trace: {type(error).__name__}: {' '.join(str(error).split())}",
+        advice="Make room, or run with --no-trace. The measurement is whole without it.",
+    )
+
+
+def _capture(forms: Forms, options: Options) -> Capture:
     folder = Path(options.trace_folder or ".")
     save = partial(
         capture,

@@ -51,7 +51,7 @@ def _judge_program(program: ProgramFacts, size: int) -> Verdict:
         return failed(GATE, summary, [f"not aliased: `{name}`" for name in lost], _ADVICE, **data)
     if program.cache_copies:
         copies = f"{len(program.cache_copies)} time{'s' * (len(program.cache_copies) != 1)}"
-        summary = f"{program.name} copies an array of the cache's shape {copies}: {program.cache_copies[0]}"
+        summary = f"{program.name} copies or rewrites an array of the cache's shape {copies}: {program.cache_copies[0]}"
         return failed(GATE, summary, program.cache_copies, _COPY_ADVICE, **data)
     detail = [f"donated without effect: {names}"] if names else []
     return passed(GATE, f"the cache of {units.byte_count(size)} is updated in place", detail, **data)

@@ -36,10 +36,11 @@ def _trigonometric(module: Module) -> Iterator[str]:
         if kind is None and operation.opcode in _ARITHMETIC:
             kind = _TRIGONOMETRIC_NAMES.get(operation.op_name.rpartition("/")[2])
         if kind:
-            yield f"{kind} from {_short_source(operation)}"
+            yield f"{kind} from {short_source(operation)}"
 
 
-def _short_source(operation: Operation) -> str:
+def short_source(operation: Operation) -> str:
+    """Return where an operation comes from: ``rotary.py:88``, or its name where the text has no line."""
     file, _, line = operation.source.rpartition(":")
     return f"{PurePath(file).name}:{line}" if file else operation.op_name or operation.computation
 
@@ -54,9 +55,14 @@ def copies(module: Module, shapes: Iterable[str]) -> tuple[str, ...]:
     )
 
 
+def is_shape(shape: str, wanted: Iterable[str]) -> bool:
+    """Say whether ``shape`` is one of ``wanted``; axes of size 1 do not count, and a tuple is none."""
+    return not shape.startswith("(") and _squeezed(shape) in {_squeezed(one) for one in wanted}
+
+
 def _origin(operation: Operation) -> str:
     """Name the source of an operation where it has one: a copy that the compiler put in has none."""
-    return f" from {_short_source(operation)}" if operation.source or operation.op_name else ""
+    return f" from {short_source(operation)}" if operation.source or operation.op_name else ""
 
 
 def _first_shape(shape: str) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from qwenperf.cli.output import debug_option, json_option, say, write_json, write_lines
+from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
 from qwenperf.cli.saved_run import read_run
+from qwenperf.cli.streams import say
 from qwenperf.gate.propose import propose
 from qwenperf.lab.run_folder import write_text
 

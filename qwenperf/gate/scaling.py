@@ -4,7 +4,8 @@ A pre-allocated cache is read whole at each step, so its true growth is 0. Where
 its time goes with the position: 100 positions more are 100% at position 100 and 20% at position 500. The default
 limit of 10% lies below that, and above what a quiet machine drifts by within one request.
 
-Where the clock cannot tell, the program can: one program without a loop does the same work at every position.
+Where the clock cannot tell, the program can, for the device: one program of straight code does the same work at every
+position. What the host does between two steps it does not see.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ DEFAULT_LIMIT = 0.10
 
 DRIFT = -0.5
 """No step gets cheaper with the position: a fall by more than half per 100 is the machine's, and hides growth."""
+
+_OPAQUE = ("while", "conditional", "custom-call")
+"""Operations whose work may depend on data."""
 
 MIN_STEPS = 8
 _MAX_STEPS = 512
@@ -98,18 +102,20 @@ def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
     limit = DEFAULT_LIMIT if declared is None or declared.max is None else declared.max
     verdict = _verdict(seen, limit, budget.outside.get(METRIC, ""))
     if verdict.outcome is Outcome.INCONCLUSIVE and (program := one_program(case)):
-        told = f"one program without a loop, {program}, serves every position, so its work cannot grow"
-        return passed(GATE, f"{told}; by the clock alone: {verdict.summary}", verdict.detail, **verdict.data)
+        told = f"one program of straight code, {program}, serves every position: the device's work cannot grow"
+        detail = [*verdict.detail, "the host's work between two steps is not seen by this"]
+        return passed(GATE, f"{told}; by the clock alone: {verdict.summary}", detail, **verdict.data)
     return verdict
 
 
 def one_program(case: CaseRecord) -> str | None:
-    """Return the name of the decode program if it was compiled once for all positions and holds no loop.
+    """Return the name of the decode program if it was compiled once for all positions and is straight code.
 
-    A loop may run as often as its data say, so that a program with one proves nothing.
+    A loop may run as often as its data say, a conditional take another branch, and a custom call do anything: a program
+    with one of them proves nothing.
     """
     program = case.evidence.program
-    if program is None or program.operations.get("while", 0) or not program.operations:
+    if program is None or not program.operations or any(program.operations.get(name, 0) for name in _OPAQUE):
         return None
     named = {program.name, f"jit({program.name})"}
     compiled = [event for event in case.evidence.compiles if event.function in named]

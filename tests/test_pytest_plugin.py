@@ -163,6 +163,10 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
         def test_ceiling(qwenperf):
             qwenperf.at_least(1e12, "tokens/s", (prefill, step), PROMPT, 5)
 
+        def test_times(qwenperf):
+            case = qwenperf.at_least(1e-9, "times", (prefill, step), PROMPT, 5, than=(prefill, step))
+            assert len(case.metrics["decode_tokens_per_s"].samples) == 2
+
         @pytest.mark.qwenperf(budgets={"compiles_cold": {"max": 0}})
         def test_budget(qwenperf):
             qwenperf.passes((prefill, step), np.array([[1, 2, 3, 4]]), 5)
@@ -186,7 +190,7 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
         """
     )
     result = engine.runpytest_inprocess("--qwenperf-out", "out", "--benchmark-json", "b.json", "--benchmark-disable-gc")
-    result.assert_outcomes(passed=2, failed=5, errors=1)
+    result.assert_outcomes(passed=3, failed=5, errors=1)
     for pattern in (
         r"throughput failed for step/b1-p3-n5-f32: decode_tokens_per_s .* below its budget of at least 1,000,",
         r"budget:compiles_cold failed for step/b1-p4-n5-f32: compiles_cold \d+ is above its budget of at most 0",
@@ -201,7 +205,7 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
     assert info["metrics"]["decode_tokens_per_s"]["unit"] == "tokens/s"
     assert info["verdicts"][0]["outcome"] == "pass"
     assert not [name for name in info["metrics"] if name.startswith("cold_")]
-    assert Counter(case.spec["engine"] for case in _record(engine.path / "out").cases) == {"step": 5, "generate": 1}
+    assert Counter(case.spec["engine"] for case in _record(engine.path / "out").cases) == {"step": 6, "generate": 1}
 
 
 def test_xdist_runs_what_is_not_timed_and_refuses_the_rest(engine):

@@ -17,6 +17,7 @@ from qwenperf.schema.records import CaseRecord, Verdict
 
 if TYPE_CHECKING:
     from qwenperf.gate.budget_set import BudgetSet, CaseBudget
+    from qwenperf.lab.beside import Asked
     from qwenperf.lab.calls import Watched
     from qwenperf.lab.request import Request
 
@@ -91,8 +92,10 @@ class Checks:
         from qwenperf.gate import throughput
 
         _check_unit(value, unit, than)
-        case = self._measured(engine, prompt, new_tokens, check=False)
-        other = None if than is None else self._measured(than, prompt, new_tokens, check=False, suffix=" (than)")
+        if than is None:
+            case, other = self._measured(engine, prompt, new_tokens, check=False), None
+        else:
+            case, other = self._beside(engine, than, prompt, new_tokens)
         peers = {} if other is None else {other.id: other}
         budget = _speed_budget(self._budget(case), value, unit, other)
         return self._settle(case, [throughput.judge(case, budget, peers)], required=(throughput.GATE,))
@@ -135,18 +138,31 @@ class Checks:
 
         return make_request(engine, prompt, new_tokens, uncached=uncached, dtype=self.marks.dtype)
 
-    def _measured(
-        self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, check: bool = True, suffix: str = ""
-    ) -> CaseRecord:
+    def _asked(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, suffix: str = "") -> Asked:
         __tracebackhide__ = True
         _refuse_company()
-        from qwenperf.lab.request import measure_request
+        from qwenperf.lab.beside import Asked
 
         request = self._request(engine, prompt, new_tokens, uncached=uncached)
         name = request.engine.name + suffix
         spec = {"engine": name, "workload": vars(request.workload), "test": self.test}
-        case_id = f"{name}/{request.workload.label}"
-        return measure_request(request, trials=self.marks.trials, case_id=case_id, spec=spec, check=check)
+        return Asked(request=request, case_id=f"{name}/{request.workload.label}", spec=spec)
+
+    def _measured(
+        self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, check: bool = True
+    ) -> CaseRecord:
+        __tracebackhide__ = True
+        from qwenperf.lab.request import measure_request
+
+        one = self._asked(engine, prompt, new_tokens, uncached=uncached)
+        return measure_request(one.request, trials=self.marks.trials, case_id=one.case_id, spec=one.spec, check=check)
+
+    def _beside(self, engine: Any, than: Any, prompt: Any, new_tokens: int) -> list[CaseRecord]:
+        __tracebackhide__ = True
+        from qwenperf.lab.beside import measure_in_turn
+
+        asked = (self._asked(engine, prompt, new_tokens), self._asked(than, prompt, new_tokens, suffix=" (than)"))
+        return measure_in_turn(asked, trials=self.marks.trials)
 
     def _named(self, case: CaseRecord) -> CaseRecord:
         """Return ``case`` under the id that it has in the record: budgets of the project are matched against it."""

@@ -10,15 +10,11 @@ position. What the host does between two steps it does not see.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-
 from qwenperf import units
 from qwenperf.gate.budget_set import CaseBudget
 from qwenperf.gate.verdict import failed, inconclusive, passed, skipped
-from qwenperf.schema.records import CaseRecord, Outcome, StreamEvidence, Verdict
-from qwenperf.stats.summary import theil_sen
+from qwenperf.schema.records import CaseRecord, Outcome, Verdict
+from qwenperf.stats.growth import Growth, growth
 
 GATE = "scaling"
 METRIC = "scaling_per_100_tokens"
@@ -33,55 +29,6 @@ _OPAQUE = ("while", "conditional", "custom-call")
 """Operations whose work may depend on data."""
 
 MIN_STEPS = 8
-_MAX_STEPS = 512
-
-
-@dataclass(frozen=True, kw_only=True)
-class Growth:
-    """Growth of the step time per 100 positions, relative to the median step, with a 95% interval.
-
-    ``by_trial`` are the growths that each trial shows alone; ``slope_s`` is in seconds per position.
-    """
-
-    per_100: float
-    low: float
-    high: float
-    by_trial: tuple[float, ...]
-    slope_s: float
-    median_s: float
-    first: int
-    last: int
-
-    @property
-    def half_width(self) -> float:
-        """Distance from the estimate to the nearer unknown: how much noise hides."""
-        return max(self.high - self.per_100, self.per_100 - self.low)
-
-
-def growth(stream: StreamEvidence) -> Growth | None:
-    """Return the growth over the positions of ``stream``: Theil-Sen over the medians of the trials.
-
-    per_100 = 100 * slope(median over trials of step time, position) / median step time. ``None`` below 8 steps or
-    where no time passed.
-    """
-    trials = np.asarray([step for step in stream.step_s if len(step) == len(stream.positions)])
-    if len(trials) == 0 or len(stream.positions) < MIN_STEPS or float(np.median(trials)) <= 0:
-        return None
-    every = max(1, -(-len(stream.positions) // _MAX_STEPS))
-    positions, trials = np.asarray(stream.positions, dtype=float)[::every], trials[:, ::every]
-    steps = np.median(trials, axis=0)
-    scale = 100 / float(np.median(steps))
-    line = theil_sen(positions, steps)
-    return Growth(
-        per_100=scale * line.slope,
-        low=scale * line.low,
-        high=scale * line.high,
-        by_trial=tuple(scale * theil_sen(positions, trial).slope for trial in trials),
-        slope_s=line.slope,
-        median_s=float(np.median(steps)),
-        first=int(min(stream.positions)),
-        last=int(max(stream.positions)),
-    )
 
 
 def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
@@ -94,7 +41,8 @@ def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
     if stream is None:
         advice = "Give the engine `stream`, or `prefill` and `decode_step`, so that single steps can be timed."
         return skipped(GATE, "single decode steps were not timed", advice=advice)
-    seen = growth(stream)
+    enough = len(stream.positions) >= MIN_STEPS
+    seen = growth(stream.positions, stream.step_s) if enough else None
     if seen is None:
         advice = f"Generate {MIN_STEPS + 1} tokens or more."
         return skipped(GATE, f"{len(stream.positions)} timed steps are too few for a slope", advice=advice)
@@ -124,7 +72,7 @@ def one_program(case: CaseRecord) -> str | None:
 
 
 def _verdict(seen: Growth, limit: float, outside: str) -> Verdict:
-    interval = f"95% interval {_percent(seen.low)} to {_percent(seen.high)}"
+    interval = f"{100 * seen.coverage:.0f}% interval {_percent(seen.low)} to {_percent(seen.high)}"
     told = f"a step grows by {_percent(seen.per_100)} per 100 tokens ({interval})"
     where = f"{units.seconds(abs(seen.slope_s))} a position over {units.seconds(seen.median_s)} a step"
     detail = [f"{'+' if seen.slope_s >= 0 else '-'}{where}, positions {seen.first} to {seen.last}"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from qwenperf.program import facts, hlo, stablehlo
+from qwenperf.program.rewrites import rewrites
 
 SNIPPETS = Path(__file__).parent / "snippets"
 
@@ -80,6 +81,22 @@ def test_asynchronous_copies_count_and_axes_of_size_one_do_not(shape):
 @pytest.mark.parametrize("shape", ["bf16[2,512,32]", "f32[1,2,512,64]"])
 def test_copies_of_other_arrays_do_not_count(shape):
     assert facts.copies(module("tpu-older"), [shape]) == ()
+
+
+def returned(line):
+    """Make a module that returns one cache array, made by ``line``, in a tuple."""
+    root = "ROOT %t = (f32[2,16,4]{2,1,0}) tuple(%made)"
+    text = f"%made = f32[2,16,4]{{2,1,0}} {line}"
+    return entry("%a = f32[2,16,4]{2,1,0} parameter(0)", "%p = pred[2,16,4]{2,1,0} parameter(1)", text, root)
+
+
+def test_a_cache_that_is_computed_as_a_whole_is_named_and_an_update_of_a_slice_is_not():
+    chosen = returned(
+        'select(%p, %a, %a), metadata={op_name="jit(step)/select_n" source_file="x/loop.py" source_line=7}'
+    )
+    assert rewrites(chosen, ["f32[1,2,16,4]"]) == ("made: f32[2,16,4] rewritten as a whole in main.1 from loop.py:7",)
+    assert rewrites(chosen, ["f32[2,17,4]"]) == ()
+    assert rewrites(returned("dynamic-update-slice(%a, %a, %i, %i, %i)"), ["f32[2,16,4]"]) == ()
 
 
 def test_lowered_programs_are_counted_by_operation():

@@ -17,7 +17,7 @@ from qwenperf.cli.budget_file import find_budgets
 from qwenperf.cli.config import find_project
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.select import AdHoc, select
-from qwenperf.cli.streams import verdict_survives
+from qwenperf.cli.streams import give_up_terminals, verdict_survives
 from qwenperf.gate.budget_set import BudgetSet
 from qwenperf.settings import INCONCLUSIVE, Settings
 from qwenperf.workloads.case import DTYPES, ENGINES, Case
@@ -127,12 +127,17 @@ def _measure(settings: Settings, suite: str, cases: Sequence[Case], budgets: Bud
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM (CI's) end the run in order, also where a shell started us with SIGINT ignored."""
+    """Let Ctrl-C, SIGTERM (CI's) and SIGHUP end the run in order, also where a shell started us with SIGINT ignored."""
 
     def interrupt(number: int, frame: object) -> None:  # noqa: ARG001  (the signature of a signal handler)
+        if number == signal.SIGHUP:
+            give_up_terminals()
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:

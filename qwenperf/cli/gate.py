@@ -8,6 +8,7 @@ import click
 
 from qwenperf.cli.budget_file import find_budgets
 from qwenperf.cli.config import find_project
+from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.saved_run import read_run
 from qwenperf.cli.streams import verdict_survives
@@ -19,8 +20,8 @@ from qwenperf.settings import INCONCLUSIVE
 
 
 @click.command("gate")
-@click.argument("run", type=Path)
-@click.option("--budgets", "budget_file", type=Path, metavar="FILE", help="TOML with other budgets than the project's.")
+@click.argument("run", type=named_path)
+@click.option("--budgets", "budget_file", type=named_path, metavar="TOML", help="Budgets, not the project's.")
 @click.option("--inconclusive", help=f"What noise does to the exit code: {' or '.join(INCONCLUSIVE)} (default: warn).")
 @json_option
 @debug_option

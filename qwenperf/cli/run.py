@@ -15,6 +15,7 @@ import click
 from qwenperf import units
 from qwenperf.cli.budget_file import find_budgets
 from qwenperf.cli.config import find_project
+from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.select import AdHoc, select
 from qwenperf.cli.streams import give_up_terminals, verdict_survives
@@ -38,7 +39,7 @@ _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 @click.option("--time-limit", "time_limit_s", type=float, metavar="S", help="Seconds a case may take, all included.")
 @click.option("--trials", type=int, metavar="N", help="Steady requests timed a case.")
 @click.option("--inconclusive", help=f"What noise does to the exit code: {' or '.join(INCONCLUSIVE)} (default: warn).")
-@click.option("--budgets", "budget_file", type=Path, metavar="FILE", help="TOML with other budgets than the project's.")
+@click.option("--budgets", "budget_file", type=named_path, metavar="TOML", help="Budgets, not the project's.")
 @click.option("--model", help="Ad-hoc case: a preset, a folder, a GGUF file or a hub id.")
 @click.option("--engine", "engines", multiple=True, help=f"Ad-hoc case, repeatable: {', '.join(ENGINES)}.")
 @click.option("--prompt-length", type=int, metavar="N", help="Ad-hoc case: tokens of the prompt (default: 32).")

@@ -140,6 +140,44 @@ def test_bad_engines_fail_and_the_message_says_where(engine):
     assert record.environment["platform"] == "cpu"
 
 
+def test_questions_that_ask_nothing_are_refused(engine):
+    """No rate, no engine, a block that nobody entered, a request that compiles for every token: none is green."""
+    engine.makepyfile(
+        test_misuse="""
+        import pytest
+        from engine import *
+
+        @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, 0, "10", True, None])
+        def test_rate(qwenperf, value):
+            qwenperf.at_least(value, "tokens/s", (prefill, step), PROMPT, 5)
+
+        def test_none(qwenperf):
+            qwenperf.no_recompiles(None, PROMPT, 5)
+
+        def test_not_entered(qwenperf):
+            qwenperf.no_recompiles()
+
+        def test_bare(qwenperf):
+            def decode(tokens, new_tokens):
+                for _ in range(new_tokens):
+                    tokens = np.concatenate([tokens, np.argmax(prefill(tokens)[0], -1)[:, None]], 1)
+                return tokens
+
+            qwenperf.no_recompiles(decode, np.array([PROMPT]), 8)
+        """
+    )
+    result = engine.runpytest_inprocess()
+    result.assert_outcomes(failed=9, passed=1, errors=1)
+    for pattern in (
+        r"UsageError: at_least\(nan, 'tokens/s'\): that is no rate. Give a number above 0",
+        r"UsageError: at_least\('10', 'tokens/s'\): that is no rate",
+        r"UsageError: no_recompiles\(None\): that is no function and no engine",
+        r"UsageError: no_recompiles\(\) watched nothing. Write `with qwenperf.no_recompiles\(\):`",
+        r"shapes failed for decode: prefill compiled 7 times within one request: .*-> i32\[1,10\]",
+    ):
+        result.stdout.re_match_lines([f".*{pattern}"])
+
+
 def test_timed_questions_are_answered_with_all_that_was_measured(engine):
     """Floors that hold and do not, budgets of marker and project, a missing truth, and pytest-benchmark's JSON."""
     engine.makepyprojecttoml(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from qwenperf.errors import EnvironmentUnfitError, UsageError, nearest_advice
 from qwenperf.pytest_plugin.marks import Marks
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from qwenperf.lab.request import Request
 
 UNITS = ("tokens/s", "times", "of roofline")
+
+_BLOCK: Any = object()
+"""No subject: the block's form is meant. ``None`` is a subject that somebody forgot to make."""
 
 _SERIAL = "Deselect timed tests in a parallel run, or run them with -p no:xdist or -n0."
 
@@ -39,8 +43,9 @@ class Checks:
     test: str
     root: Path
     marks: Marks
+    blocks: list[_Block] = field(default_factory=list, repr=False)
 
-    def no_recompiles(self, subject: Any = None, *args: Any, calls: Sequence[Any] | None = None) -> Any:
+    def no_recompiles(self, subject: Any = _BLOCK, *args: Any, calls: Sequence[Any] | None = None) -> Any:
         """Fail when something compiles that should be warm; return the last result.
 
         - ``no_recompiles(f, *args)`` calls ``f`` twice: only the first call may compile.
@@ -51,13 +56,22 @@ class Checks:
         __tracebackhide__ = True
         from qwenperf.lab import calls as lab
 
-        if subject is None:
-            return _Block(checks=self)
+        if subject is _BLOCK:
+            self.blocks.append(_Block(checks=self))
+            return self.blocks[-1]
         if isinstance(subject, tuple) or hasattr(subject, "generate") or hasattr(subject, "prefill"):
             request = self._request(subject, *args)
             return self._stable(lab.repeat_requests(request.engine, request.prompt_BT, request.workload.new_tokens))
+        if not callable(subject):
+            raise UsageError(f"no_recompiles({subject!r}): that is no function and no engine.")
         series = [args, args] if calls is None else [call if isinstance(call, tuple) else (call,) for call in calls]
         return self._stable(lab.repeat_calls(subject, series, name=getattr(subject, "__name__", repr(subject))))
+
+    def close(self) -> None:
+        """Fail where a block was made and not entered: nothing was watched, and the test is green for nothing."""
+        __tracebackhide__ = True
+        if any(block.watched is None for block in self.blocks):
+            raise UsageError("no_recompiles() watched nothing.", advice="Write `with qwenperf.no_recompiles():`.")
 
     def tokens_match(
         self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, against: Any = None
@@ -222,7 +236,9 @@ class _Block:
         return handled
 
 
-def _check_unit(value: float, unit: str, than: Any) -> None:
+def _check_unit(value: Any, unit: str, than: Any) -> None:
+    if isinstance(value, bool | str) or not isinstance(value, SupportsFloat) or not 0 < float(value) < math.inf:
+        raise UsageError(f"at_least({value!r}, {unit!r}): that is no rate.", advice="Give a number above 0.")
     if unit not in UNITS:
         raise UsageError(f"at_least({value}, {unit!r}): unknown unit.", advice=nearest_advice(unit, UNITS))
     if (unit == "times") != (than is not None):

@@ -135,14 +135,15 @@ def _finite(logits: Logits) -> np.ndarray:
     usable_BN = _usable(logits.uncached)
     if logits.engine is None:
         return usable_BN
-    same_mask_BN: np.ndarray = (np.isneginf(logits.uncached) == np.isneginf(logits.engine)).all(-1)
-    return usable_BN & _usable(logits.engine) & same_mask_BN
+    same_mask_BN = (np.isneginf(logits.uncached) == np.isneginf(logits.engine)).all(-1)
+    finite_BN: np.ndarray = usable_BN & _usable(logits.engine) & same_mask_BN
+    return finite_BN
 
 
 def _usable(logits: np.ndarray) -> np.ndarray:
     """Return whether there is a finite logit, and no NaN and no +inf; -inf is a mask."""
     finite = np.isfinite(logits)
-    usable: np.ndarray = (finite | np.isneginf(logits)).all(-1) & finite.any(-1)
+    usable: np.ndarray = (finite | (logits == -np.inf)).all(-1) & finite.any(-1)
     return usable
 
 

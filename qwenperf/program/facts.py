@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -53,6 +54,18 @@ def copies(module: Module, shapes: Iterable[str]) -> tuple[str, ...]:
         for operation in module.operations
         if operation.opcode in ("copy", "copy-start") and _squeezed(operation.shape) in wanted
     )
+
+
+def copied_bytes(told: str) -> int | None:
+    """Return the bytes of the array that ``told``, a line about a copy, names; ``None`` where it names none."""
+    match = _SHAPE.search(told)
+    if match is None:
+        return None
+    bits = re.search(r"\d+", match["dtype"].replace("pred", "8"))
+    sizes = [size for size in match["sizes"].split(",") if size]
+    if bits is None or not all(size.isdecimal() for size in sizes):
+        return None
+    return int(bits[0]) * math.prod(map(int, sizes)) // 8
 
 
 def is_shape(shape: str, wanted: Iterable[str]) -> bool:

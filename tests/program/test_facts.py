@@ -104,3 +104,20 @@ def test_lowered_programs_are_counted_by_operation():
     assert stablehlo.operations(text) == {"cosine": 2, "add": 1}
     assert stablehlo.trigonometric(text) == {"cosine": 2}
     assert stablehlo.trigonometric("%2 = stablehlo.add %1, %1") == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [
+        ("copy.12: bf16[2,3,16] copied in main.14", 192),
+        ("f.1: f32[1,2,36,64] rewritten as a whole in main", 18432),
+        ("copy.1: pred[7] copied in main", 7),
+        ("copy.1: s32[] copied in main", 4),
+        ("copy.1: f32[<=8,2] copied in main", None),
+        ("copy.1: token[] copied in main", None),
+        ("copied", None),
+    ],
+)
+def test_the_bytes_of_a_copy_are_known_where_its_shape_is(told, size):
+    """A shape that does not say its size has none."""
+    assert facts.copied_bytes(told) == size

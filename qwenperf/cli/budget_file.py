@@ -26,6 +26,15 @@ def find_budgets(project: Project, file: Path | None) -> BudgetSet:
     return _parse(table["budgets"], str(file))
 
 
+def budgets_line(project: Project, file: Path | None, budgets: BudgetSet) -> str:
+    """Say which budgets a run was judged by, and where they are."""
+    place = str(file or project.file)
+    count = len(budgets.budgets)
+    if not count:
+        return f"budgets: none in {place}" if place else "budgets: none, as there is no pyproject.toml"
+    return f"budgets: {place} ({count} table{'s' if count > 1 else ''})"
+
+
 def _parse(value: Any, file: str) -> BudgetSet:
     origin = f"{file} {TABLE}"
     if not isinstance(value, Mapping):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from rich.text import Text
 
-from qwenperf.cli.budget_file import find_budgets
+from qwenperf.cli.budget_file import budgets_line, find_budgets
 from qwenperf.cli.config import find_project
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json
@@ -36,6 +37,7 @@ def command(run: Path, budget_file: Path | None, inconclusive: str | None, as_js
         if as_json:
             write_json(to_json(judged))
         else:
-            write(run_report(judged, Places(record=str(file))))
+            line = Text(budgets_line(project, budget_file, budgets), no_wrap=True)
+            write((*run_report(judged, Places(record=str(file))), line))
     others = [case.extra["exit_code"] for case in judged.cases if "exit_code" in case.extra]
     return exit_code(judged, settings.inconclusive, others)

@@ -45,13 +45,14 @@ def write(renderables: Iterable[RenderableType]) -> None:
     Lines are wrapped on a terminal only, so that a log can be searched. A table is never squeezed: a name that is cut
     says nothing, and a terminal folds what is too wide.
     """
-    out = console(sys.stdout)
+    out, wide = console(sys.stdout), console(sys.stdout)
+    wide.width = max(wide.width, PLAIN_WIDTH)
     with writing_data():
         for renderable in renderables:
             if isinstance(renderable, Text):
                 out.print(renderable, soft_wrap=bool(renderable.no_wrap) or not out.is_terminal)
             else:
-                out.print(renderable, width=max(out.width, PLAIN_WIDTH), crop=False)
+                wide.print(renderable)
 
 
 def write_lines(lines: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Self
@@ -15,6 +16,9 @@ from qwenperf.schema.records import CaseRecord, Status
 from qwenperf.units import seconds
 from qwenperf.workloads.case import Case
 
+HEARTBEAT_S = 15.0
+"""A log that says nothing for longer looks like a hang."""
+
 
 def outcome_line(record: CaseRecord, number: int, total: int) -> str:
     """Say how a case ended and how long it took."""
@@ -25,32 +29,57 @@ def outcome_line(record: CaseRecord, number: int, total: int) -> str:
 
 
 class PlainProgress:
-    """One line for each thing that begins or ends: for logs."""
+    """One line for each thing that begins or ends, for logs; and one now and then while nothing does.
 
-    def __init__(self) -> None:
+    Whoever looks at a log of CI can tell a long compile from a hang.
+    """
+
+    def __init__(self, every_s: float = HEARTBEAT_S) -> None:
+        self._every_s = every_s
         self._number = self._total = 0
         self._start = time.monotonic()
+        self._phase = ""
+        self._news, self._over = threading.Event(), False
+        self._thread = threading.Thread(target=self._beat, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass
+        self._over = True
+        self._news.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._over:
+            if self._news.wait(self._every_s):
+                self._news.clear()
+            elif self._phase:
+                say(f"    still {self._phase} (+{self._elapsed()})")
+
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._start:.1f} s"
 
     def case_started(self, case: Case, number: int, total: int) -> None:
         """Announce a case."""
         self._number, self._total, self._start = number, total, time.monotonic()
-        say(f"[{number}/{total}] {case.id} (at most {seconds(case.time_limit_s)})")
+        self._say(f"[{number}/{total}] {case.id} (at most {seconds(case.time_limit_s)})", "starting")
 
     def phase(self, case: Case, name: str) -> None:  # noqa: ARG002  (the protocol's signature)
         """Announce a phase, with the time since the case began."""
-        say(f"    {name} (+{time.monotonic() - self._start:.1f} s)")
+        self._say(f"    {name} (+{self._elapsed()})", name)
 
     def case_ended(self, record: CaseRecord) -> None:
         """Say how a case ended."""
-        say(outcome_line(record, self._number, self._total))
+        self._say(outcome_line(record, self._number, self._total), "")
+
+    def _say(self, line: str, phase: str) -> None:
+        self._phase = phase
+        self._news.set()
+        say(line)
 
 
 class LiveProgress:

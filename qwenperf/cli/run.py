@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from qwenperf import units
-from qwenperf.cli.budget_file import find_budgets
+from qwenperf.cli.budget_file import budgets_line, find_budgets
 from qwenperf.cli.config import find_project
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
@@ -64,7 +64,8 @@ def command(filters: tuple[str, ...], budget_file: Path | None, as_json: bool, *
     budgets = find_budgets(project, budget_file)
     if dry_run:
         return _dry_run(settings, suite, cases, as_json=as_json)
-    return _measure(settings, suite, cases, budgets, as_json=as_json)
+    told = budgets_line(project, budget_file, budgets)
+    return _measure(settings, suite, cases, budgets, told, as_json=as_json)
 
 
 def _list(suite: str, cases: Sequence[Case], *, as_json: bool) -> int:
@@ -94,7 +95,11 @@ def _dry_run(settings: Settings, suite: str, cases: Sequence[Case], *, as_json: 
     return 0
 
 
-def _measure(settings: Settings, suite: str, cases: Sequence[Case], budgets: BudgetSet, *, as_json: bool) -> int:
+def _measure(
+    settings: Settings, suite: str, cases: Sequence[Case], budgets: BudgetSet, told: str, *, as_json: bool
+) -> int:
+    from rich.text import Text
+
     from qwenperf.cli.progress import progress
     from qwenperf.gate.evaluate import judge_run
     from qwenperf.gate.verdict import exit_code
@@ -121,7 +126,8 @@ def _measure(settings: Settings, suite: str, cases: Sequence[Case], budgets: Bud
         if as_json:
             write_json(to_json(run))
         else:
-            write(run_report(run, Places(record=str(folder.record), traces=traces, logdir=settings.out)))
+            report = run_report(run, Places(record=str(folder.record), traces=traces, logdir=settings.out))
+            write((*report, Text(told, no_wrap=True)))
     others = [case.extra["exit_code"] for case in run.cases if "exit_code" in case.extra]
     return exit_code(run, settings.inconclusive, others)
 

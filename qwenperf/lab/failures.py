@@ -22,10 +22,12 @@ def refused(case: Case, error: QwenperfError) -> CaseRecord:
     return CaseRecord(id=case.id, spec=case.to_json(), status=Status.FAILED, error=str(error), extra=extra)
 
 
-def timed_out(case: Case, ended: Ended, phase: str) -> CaseRecord:
+def timed_out(case: Case, ended: Ended, phase: str, log: str) -> CaseRecord:
     """Record a case that was killed at its time limit."""
     limit = seconds(case.time_limit_s)
-    error = f"killed after its time limit of {limit}, in phase {phase!r}. A larger --time-limit lets it go on."
+    error = (
+        f"killed after its time limit of {limit}, in phase {phase!r}. A larger --time-limit lets it go on. Log: {log}"
+    )
     return _record(case, Status.TIMED_OUT, error, ended.wall_s, phase)
 
 

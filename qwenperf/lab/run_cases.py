@@ -128,7 +128,7 @@ class _Child:
         )
         record = self.kept()
         if ended.timed_out:
-            return failures.with_kept(failures.timed_out(case, ended, self.phase), record)
+            return failures.with_kept(failures.timed_out(case, ended, self.phase, str(log)), record)
         if not (record or self.environment) and (unfit := failures.unfit(case, log_tail(log))):
             return unfit
         if record is None or record.status is Status.INTERRUPTED:
@@ -150,6 +150,8 @@ class _Child:
         if "phase" in message:
             self.phase = str(message["phase"])
             self._listener.phase(self._case, self.phase)
+        if "compiles" in message:
+            self._listener.phase(self._case, f"{self.phase}, {message['compiles']} programs compiled so far")
 
 
 def _finding(data: Mapping[str, Any]) -> Finding:

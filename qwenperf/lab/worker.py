@@ -41,9 +41,11 @@ def main(arguments: Sequence[str]) -> None:
     try:
         say({"phase": "importing JAX"})
         seen = start_jax()
+        from qwenperf.lab.counting import count_compiles
         from qwenperf.lab.runner import run_case
         from qwenperf.measure import environment
 
+        count_compiles(lambda count: say({"compiles": count}))
         say({"environment": seen, "findings": [asdict(finding) for finding in environment.findings(seen)]})
 
         def keep(record: CaseRecord) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import time
 
 from qwenperf.cli.progress import LiveProgress, PlainProgress, progress
 from qwenperf.schema.records import CaseRecord, Status
@@ -38,6 +39,27 @@ def test_a_log_gets_lines_without_control_characters(monkeypatch):
     assert lines[1].startswith("    cold (+")
     assert lines[2] == "[1/2] tiny/cached/b1-p4-n8-f32: measured in 3.21 s"
     assert lines[4] == "[2/2] tiny/cached/b1-p4-n8-f32: timed out in 9.00 s. It is told below."
+
+
+def test_a_long_phase_is_heard_of_now_and_then(monkeypatch):
+    """A compile of minutes is not silent, and what has ended is."""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with PlainProgress(every_s=0.01) as shown:
+        shown.case_started(CASE, 1, 1)
+        shown.phase(CASE, "cold")
+        wait_for("    still cold (+")
+        shown.case_ended(CaseRecord(id=CASE.id, spec={}, wall_s=3.0))
+        said = sys.stderr.getvalue()
+        time.sleep(0.1)
+        assert sys.stderr.getvalue() == said
+    assert "still" not in said.splitlines()[-1]
+
+
+def wait_for(words):
+    deadline = time.monotonic() + 10
+    while words not in sys.stderr.getvalue():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_terminal_keeps_the_line_of_each_case(monkeypatch):

@@ -1,6 +1,7 @@
 """Standard streams may be closed, full or hung up: the exit code still says what was found."""
 
 import json
+import shlex
 import subprocess
 
 import pytest
@@ -91,3 +92,20 @@ def test_json_arrives_without_a_stderr(shell):
     done = shell("run", "--list", "--json", to="2>&-")
     assert done.returncode == 0
     assert json.loads(done.stdout)["suite"] == "smoke"
+
+
+def test_a_narrow_terminal_cuts_no_name(failing, cli, tmp_path):
+    """A table keeps its words at 40 columns; the terminal folds them."""
+    command, environ, _ = cli
+    line = ["script", "-qec", shlex.join(command("gate", failing)), "/dev/null"]
+    more = {"cwd": tmp_path, "env": environ(COLUMNS="40", TERM="xterm", NO_COLOR="1")}
+    done = subprocess.run(line, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL, **more)
+    assert "verdict" in done.stdout
+    assert "…" not in done.stdout
+
+
+def test_the_report_says_which_budgets_were_applied(failing, shell, tmp_path):
+    """Those of the project by its file, others by theirs, and none as none."""
+    assert f"budgets: {tmp_path / 'pyproject.toml'} (1 table)" in shell("gate", failing, to="").stdout
+    (tmp_path / "other.toml").write_text("[tool.qwenperf.budgets]\n")
+    assert "budgets: none in other.toml" in shell("gate", failing, "--budgets", "other.toml", to="").stdout

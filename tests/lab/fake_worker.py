@@ -28,6 +28,8 @@ def main():
     behaviour = case["options"].get("behaviour", "measure")
     say(environment={"platform": "cpu", "cores": 2, "machine": "x86_64"})
     say(phase="cold")
+    if behaviour == "compile":
+        say(compiles=37)
     if behaviour == "hang":
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         write(f"compiling for ever {child.pid}\n")

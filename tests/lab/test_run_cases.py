@@ -42,12 +42,20 @@ def test_a_measured_case_is_in_the_record_with_its_environment(measure, make_cas
     assert notes.heard == [*expected, ("ended", case.id, "measured")]
 
 
+def test_compiles_are_told_while_a_phase_goes_on(measure, make_case, notes):
+    """A first request of minutes is seen to move."""
+    case = make_case("compile")
+    measure(case)
+    assert ("phase", case.id, "cold, 37 programs compiled so far") in notes.heard
+
+
 def test_a_hung_case_is_killed_with_all_it_started_and_named(measure, make_case, folder):
     """A case past its limit is recorded with its phase, its children die, and the next one is measured."""
     hung, fine = make_case("hang", time_limit_s=3.0), make_case(engine="naive")
     run = measure(hung, fine)
     assert [case.status for case in run.cases] == [Status.TIMED_OUT, Status.MEASURED]
     assert "killed after its time limit of 3.00 s, in phase 'cold'" in run.cases[0].error
+    assert f"Log: {next((folder.path / 'logs').glob('*cached*'))}" in run.cases[0].error
     log = next((folder.path / "logs").glob("*cached*")).read_text()
     child = int(log.split()[-1])
     assert not is_running(child)

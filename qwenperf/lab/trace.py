@@ -36,7 +36,7 @@ def _lost(error: Exception) -> Finding:
     return Finding(
         code="trace-lost",
         severity=Severity.WARNING,
-        message=f"no trace: {type(error).__name__}: {' '.join(str(error).split())}",
+        message=f"no trace: {type(error).__name__}: {' '.join(str(error).split()).rstrip('.')}.",
         advice="Make room, or run with --no-trace. The measurement is whole without it.",
     )
 

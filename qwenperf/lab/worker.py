@@ -11,11 +11,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from qwenperf.errors import QwenperfError
+from qwenperf.errors import OutputError, QwenperfError
 from qwenperf.lab import failures
 from qwenperf.lab.options import Options
 from qwenperf.lab.orphan import end_with_parent
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str]) -> None:
 
         def keep(record: CaseRecord) -> None:
             # Whoever kills this process from here on still has what was timed.
-            write_text(out, dumps(replace(record, status=Status.INTERRUPTED)))
+            with suppress(OutputError):  # a disk that is full now may not be so at the end
+                write_text(out, dumps(replace(record, status=Status.INTERRUPTED)))
 
         record = run_case(case, options, on_phase=lambda name: say({"phase": name}), on_steady=keep)
     except QwenperfError as error:

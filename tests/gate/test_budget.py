@@ -118,3 +118,10 @@ def test_a_bad_budget_is_one_clear_line(table, message):
     assert message in str(caught.value)
     assert f'[tool.qwenperf.budgets] "{CASE}"' in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_key_is_met_with_the_nearest_and_not_with_all():
+    """A line of all metrics is read by nobody."""
+    with pytest.raises(ConfigError, match=r"Did you mean 'decode_tokens_per_s'\? The nearest of \d+ known: ") as caught:
+        parse({"*": {"decode_token_per_s": {"min": 1}}})
+    assert len(str(caught.value)) < 300

@@ -13,7 +13,7 @@ import jax
 
 from qwenperf.adapters.callable import CallableEngine
 from qwenperf.adapters.flax import flax_engine
-from qwenperf.adapters.joined import joined, with_truth
+from qwenperf.adapters.joined import PARTS, joined, with_truth
 from qwenperf.adapters.steps import StepsEngine
 from qwenperf.decode.engine import Engine, StepEngine
 from qwenperf.errors import UsageError
@@ -39,6 +39,7 @@ def as_engine(subject: Any, *, uncached: Logits | None = None, name: str = "") -
     """
     if isinstance(subject, tuple):
         return _pair(subject, uncached, name)
+    _check_parts(subject)
     if isinstance(subject, Engine):
         return subject if uncached is None else with_truth(subject, uncached)
     uncached = uncached or getattr(subject, "uncached_logits", None)
@@ -68,6 +69,14 @@ def _pair(pair: tuple[Any, ...], uncached: Logits | None, name: str) -> Engine:
     if len(pair) == 2 and callable(getattr(pair[0], "apply", None)):
         return flax_engine(pair[0], pair[1], uncached=uncached, name=name)
     raise UsageError(f"({', '.join(_describe(part) for part in pair)}) is no engine.", advice=ACCEPTED)
+
+
+def _check_parts(subject: Any) -> None:
+    """Refuse what has the name of a method and is none, before something calls it."""
+    for part in PARTS:
+        value = getattr(subject, part, None)
+        if value is not None and not callable(value):
+            raise UsageError(f"{part} of {_name(subject)} is {_describe(value)}.", advice="It must be a method.")
 
 
 def _name(subject: Any) -> str:

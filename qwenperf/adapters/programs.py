@@ -40,6 +40,7 @@ def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> P
         donated=tuple(path for path, _ in donated),
         donated_bytes=sum(_nbytes(info) for _, info in donated),
         cache_shapes=tuple(sorted({hlo_shape(leaf) for leaf in _arrays(state)})),
+        cache_bytes=cache_bytes(state),
     )
 
 

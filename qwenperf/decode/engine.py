@@ -91,7 +91,8 @@ class SizedEngine(Protocol):
 class Program:
     """One compiled program. ``donated`` names the arguments that the caller gives up, as key paths (``cache.k[0]``).
 
-    ``cache_shapes`` are HLO shapes (``f32[2,36,64]``) of the cache's arrays, so that copies of it can be found.
+    ``cache_shapes`` are HLO shapes (``f32[2,36,64]``) of the cache's arrays, so that copies of it can be found;
+    ``cache_bytes`` is their size, where it was seen in a state.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Program:
     donated: tuple[str, ...] = ()
     donated_bytes: int = 0
     cache_shapes: tuple[str, ...] = ()
+    cache_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qwenperf.decode.engine import Engine, EngineFacts, SizedEngine
+from qwenperf.errors import MeasurementError
 from qwenperf.lab import metrics as formulas
 from qwenperf.lab.steady import Steady
 from qwenperf.measure.compiles import CompileLog
@@ -51,7 +52,11 @@ class Found:
         self.facts = EngineFacts()
         if isinstance(self.engine, SizedEngine):
             work = self.workload
-            self.facts = self.engine.facts(work.batch, work.prompt_length, work.new_tokens)
+            facts: Any = self.engine.facts(work.batch, work.prompt_length, work.new_tokens)
+            if not isinstance(facts, EngineFacts):
+                seen = f"{self.engine.name}.facts() returned {type(facts).__name__} {facts!r}"[:120]
+                raise MeasurementError(f"{seen}.", advice="Return qwenperf.decode.engine.EngineFacts.")
+            self.facts = facts
         self.add(formulas.fact_metrics(self.workload, self.facts))
 
     def add(self, named: Iterable[tuple[str, Metric]]) -> None:

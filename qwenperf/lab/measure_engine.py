@@ -162,6 +162,9 @@ def _read_programs(found: Found) -> None:
     with found.log.phase(CHECK):
         programs = found.engine.programs(work.batch, work.prompt_length, work.new_tokens)
         facts = {name: _facts(program) for name, program in programs.items() if name != PREFILL}
+    sizes = [program.cache_bytes for program in programs.values() if program.cache_bytes]
+    if sizes and found.facts.kv_cache_allocated_bytes is None:
+        found.metrics["kv_cache_allocated_bytes"] = metric("kv_cache_allocated_bytes", max(sizes))
     if facts:
         found.evidence["programs"] = tuple(facts.values())
         found.evidence["program"] = facts.get("decode_step") or next(iter(facts.values()))

@@ -1,4 +1,5 @@
 import functools
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -195,6 +196,15 @@ def test_what_is_no_engine_is_named(subject):
     """Anything else is an error that shows it and says what is accepted."""
     with pytest.raises(UsageError, match=r"is no engine.*generate\(tokens, new_tokens\)"):
         as_engine(subject)
+
+
+def test_facts_that_are_no_method_are_refused(toy):
+    """A dict under the name of a method is named before anything calls it."""
+    engine = SimpleNamespace(prefill=toy.prefill, decode_step=toy.decode_step, facts={"kv_cache_bytes": 3})
+    with pytest.raises(
+        UsageError, match=r"facts of SimpleNamespace is dict {'kv_cache_bytes': 3}. It must be a method"
+    ):
+        as_engine(engine)
 
 
 def test_a_partial_has_its_function_s_name(toy):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -33,6 +35,9 @@ class Workload:
         """
         for name, least in (("prompt_length", 1), ("new_tokens", 2), ("batch", 1)):
             value = getattr(self, name)
+            with suppress(TypeError):  # numpy's whole numbers are kept as Python's, the only ones that JSON knows
+                value = operator.index(value)
+                object.__setattr__(self, name, value)
             if not isinstance(value, int) or value < least:
                 raise ConfigError(f"workload {name} is {value!r}, which is not a whole number of at least {least}.")
         if self.dtype not in DTYPES:

@@ -13,12 +13,14 @@ import numpy as np
 
 from qwenperf.errors import MeasurementError, TokenError
 
+_INT32 = np.iinfo(np.int32)
+
 
 def as_tokens(prompt: Any) -> np.ndarray:
     """Return ``prompt`` as int32 [B, T]; one row of tokens becomes a batch of one.
 
     Raises:
-      TokenError: no tokens, rows of different lengths, or something other than whole numbers.
+      TokenError: no tokens, rows of different lengths, something other than whole numbers, or numbers beyond int32.
     """
     try:
         tokens = np.asarray(prompt)
@@ -30,6 +32,12 @@ def as_tokens(prompt: Any) -> np.ndarray:
         raise TokenError(
             f"the prompt is {tokens.dtype}{list(tokens.shape)}.",
             advice="Give whole numbers of shape [T] or [B, T], at least one a row.",
+        )
+    least, most = int(tokens.min()), int(tokens.max())
+    if least < _INT32.min or most > _INT32.max:
+        beyond = most if most > _INT32.max else least
+        raise TokenError(
+            f"the prompt has token {beyond}, which int32 does not hold.", advice="Give token ids of a vocabulary."
         )
     return tokens.astype(np.int32)
 
@@ -52,6 +60,19 @@ def new_tokens_only(result: Any, prompt_BT: Any, new_tokens: int, source: str) -
         f"{source} returned shape {list(shape)} for {batch} prompt(s) of {length} and {new_tokens} new tokens.",
         advice=f"Return the new tokens, [{batch}, {new_tokens}], or prompt and new tokens.",
     )
+
+
+def logits_and_state(result: Any, source: str) -> tuple[Any, Any]:
+    """Return the two parts of what a prefill or a decode step returned.
+
+    Raises:
+      MeasurementError: anything but a pair; names ``source``.
+    """
+    if isinstance(result, tuple | list) and len(result) == 2:
+        return result[0], result[1]
+    sized = isinstance(result, tuple | list)
+    seen = f"{len(result)} values" if sized else "None" if result is None else f"a {type(result).__name__}"
+    raise MeasurementError(f"{source} returned {seen}.", advice="Return (logits, state).")
 
 
 def last_logits(logits: jax.Array, source: str) -> jax.Array:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from qwenperf.adapters.programs import abstract_result, cache_bytes, program_of
-from qwenperf.adapters.prompt import greedy, last_logits
+from qwenperf.adapters.prompt import greedy, last_logits, logits_and_state
 from qwenperf.decode.engine import EngineFacts, Program, State, Tokens
 
 
@@ -33,12 +33,12 @@ class StepsEngine:
 
     def prefill(self, tokens_BT: Tokens) -> tuple[jax.Array, State]:
         """Return logits [B, V] of the last prompt position, and the state after the prompt."""
-        logits, state = self.first(tokens_BT)
+        logits, state = logits_and_state(self.first(tokens_BT), f"{self.name}.prefill")
         return last_logits(logits, f"{self.name}.prefill"), state
 
     def decode_step(self, tokens_B: Tokens, state: State) -> tuple[jax.Array, State]:
         """Append one token a row; return logits [B, V] for the position after it, and the new state."""
-        logits, state = self.step(tokens_B, state)
+        logits, state = logits_and_state(self.step(tokens_B, state), f"{self.name}.decode_step")
         return last_logits(logits, f"{self.name}.decode_step"), state
 
     def stream(self, tokens_BT: Tokens, new_tokens: int) -> Iterator[jax.Array]:
@@ -66,7 +66,7 @@ class StepsEngine:
         """Return the size of the state where ``first`` is jitted, so that it can be known without running it."""
         del new_tokens
         result = abstract_result(self.first, np.zeros((batch, prompt_length), np.int32))
-        size = None if result is None else cache_bytes(result[1])
+        size = None if result is None else cache_bytes(logits_and_state(result, f"{self.name}.prefill")[1])
         return EngineFacts(kv_cache_allocated_bytes=size or None)
 
 
@@ -79,7 +79,8 @@ def prefix_logits(prefill: Callable[[Any], tuple[Any, Any]], start: int = 1) -> 
 
     def uncached_logits(tokens_BT: Tokens) -> jax.Array:
         lengths = range(start, np.shape(tokens_BT)[1] + 1)
-        asked = [np.asarray(last_logits(prefill(tokens_BT[:, :length])[0], "prefill")) for length in lengths]
+        logits = (logits_and_state(prefill(tokens_BT[:, :length]), "prefill")[0] for length in lengths)
+        asked = [np.asarray(last_logits(one, "prefill")) for one in logits]
         return jnp.stack([np.zeros_like(asked[0])] * (start - 1) + asked, axis=1)
 
     return uncached_logits

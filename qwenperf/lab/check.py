@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from qwenperf.adapters.prompt import logits_and_state
 from qwenperf.decode.engine import Engine, ReferencedEngine, StepEngine
+from qwenperf.errors import MeasurementError
 from qwenperf.lab.divergence import Logits, compare, worse
 from qwenperf.schema.records import Divergence
 from qwenperf.workloads.case import Workload
+
+_UNCACHED = "Return logits [B, T, V]: those of every position, for all tokens that are handed over."
 
 UncachedLogits = Callable[[np.ndarray], Any]
 
@@ -55,18 +59,40 @@ def _compare(
     name, tokens_BN = form
     # The last generated token is never fed: nothing is predicted from it.
     fed_BT = np.concatenate([prompt_BT, tokens_BN[:, :-1]], axis=1, dtype=np.int32)
-    uncached_BNV = np.asarray(reference(fed_BT), np.float32)[:, prompt_BT.shape[1] - 1 :]
+    uncached_BNV = _uncached(reference, fed_BT)[:, prompt_BT.shape[1] - 1 :]
+    if engine_BNV is not None and engine_BNV.shape != uncached_BNV.shape:
+        seen = f"the steps gave logits {list(engine_BNV.shape)}, uncached gave {list(uncached_BNV.shape)}"
+        raise MeasurementError(f"{seen} for the same tokens.", advice="Both are [B, N, V] of one vocabulary.")
     found = compare(tokens_BN, Logits(uncached=uncached_BNV, engine=engine_BNV), dtype)
     return replace(found, extra={**found.extra, "form": name})
+
+
+def _uncached(reference: UncachedLogits, fed_BT: np.ndarray) -> np.ndarray:
+    """Return the truth's logits [B, T, V].
+
+    Raises:
+      MeasurementError: anything else; says what was seen.
+    """
+    result = reference(fed_BT)
+    try:
+        logits_BTV = np.asarray(result, np.float32)
+    except (TypeError, ValueError) as error:
+        seen = f"uncached returned a {type(result).__name__}, which is no array of logits"
+        raise MeasurementError(f"{seen}.", advice=_UNCACHED) from error
+    if logits_BTV.ndim != 3 or logits_BTV.shape[:2] != fed_BT.shape or logits_BTV.shape[2] == 0:
+        seen = f"logits of shape {list(logits_BTV.shape)} for tokens {list(fed_BT.shape)}"
+        raise MeasurementError(f"uncached returned {seen}.", advice=_UNCACHED)
+    return logits_BTV
 
 
 def _engine_logits(engine: Engine, prompt_BT: np.ndarray, tokens_BN: np.ndarray) -> np.ndarray | None:
     """Drive prefill and decode steps with given tokens; return logits [B, N, V], ``None`` without such steps."""
     if not isinstance(engine, StepEngine):
         return None
-    logits_BV, state = engine.prefill(prompt_BT)
+    logits_BV, state = logits_and_state(engine.prefill(prompt_BT), f"{engine.name}.prefill")
     found = [np.asarray(logits_BV, np.float32)]
     for step in range(tokens_BN.shape[1] - 1):
-        logits_BV, state = engine.decode_step(tokens_BN[:, step].astype(np.int32), state)
+        result = engine.decode_step(tokens_BN[:, step].astype(np.int32), state)
+        logits_BV, state = logits_and_state(result, f"{engine.name}.decode_step")
         found.append(np.asarray(logits_BV, np.float32))
     return np.stack(found, axis=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qwenperf.adapters.prompt import greedy
+from qwenperf.adapters.prompt import greedy, logits_and_state
 from qwenperf.decode.engine import Engine, StepEngine, StreamingEngine
 from qwenperf.errors import MeasurementError
 from qwenperf.workloads.case import Workload
@@ -40,7 +40,7 @@ class Forms:
         if isinstance(self.engine, StreamingEngine):
             yield from map(np.asarray, self.engine.stream(self.prompt_BT, self.workload.new_tokens))
         elif isinstance(self.engine, StepEngine):
-            yield from _stepped(self.engine, self.prompt_BT, self.workload.new_tokens)
+            yield from _stepped(self.engine, self.engine.name, self.prompt_BT, self.workload.new_tokens)
 
     def check_tokens(self, tokens_BN: np.ndarray, vocab_size: int | None) -> None:
         """Refuse what is no answer to the request.
@@ -54,17 +54,19 @@ class Forms:
             raise MeasurementError(f"{self.engine.name} returned {seen} instead of integer tokens {list(shape)}.")
         if tokens_BN.min() < 0 or (vocab_size is not None and tokens_BN.max() >= vocab_size):
             seen = f"tokens from {tokens_BN.min()} to {tokens_BN.max()}"
-            raise MeasurementError(f"{self.engine.name} returned {seen}, and the vocabulary has {vocab_size}.")
+            known = "no token is below 0" if vocab_size is None else f"the vocabulary has {vocab_size}"
+            raise MeasurementError(f"{self.engine.name} returned {seen}, and {known}.")
 
 
-def _stepped(engine: StepEngine, prompt_BT: np.ndarray, new_tokens: int) -> Iterator[np.ndarray]:
+def _stepped(engine: StepEngine, name: str, prompt_BT: np.ndarray, new_tokens: int) -> Iterator[np.ndarray]:
     """Choose greedily from the logits of prefill and decode steps, on the device: only tokens come to the host."""
-    logits_BV, state = engine.prefill(prompt_BT)
+    logits_BV, state = logits_and_state(engine.prefill(prompt_BT), f"{name}.prefill")
     for left in range(new_tokens - 1, -1, -1):
         tokens_B = greedy(logits_BV)
         yield np.asarray(tokens_B)
         if left:
-            logits_BV, state = engine.decode_step(tokens_B, state)
+            result = engine.decode_step(tokens_B, state)
+            logits_BV, state = logits_and_state(result, f"{name}.decode_step")
 
 
 def stack(items: tuple[Any, ...]) -> np.ndarray:

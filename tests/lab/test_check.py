@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from qwenperf.errors import MeasurementError
 from qwenperf.lab.check import check_tokens
 from qwenperf.workloads.case import Workload
 
@@ -47,3 +48,49 @@ def test_the_share_of_equal_tokens_is_that_of_the_worst_form():
     """A tie at token 1 comes before a bug at token 2."""
     found = check_tokens(Nameless(), WORK, PROMPT, {"request": TIE, "stream": BUG}, uncached)
     assert (found.position, found.extra["equal_tokens"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("truth", "seen"),
+    [
+        (lambda tokens: uncached(tokens)[:, -1], r"shape \[1, 7\] for tokens \[1, 4\]"),
+        (lambda tokens: uncached(tokens)[:, :2], r"shape \[1, 2, 7\] for tokens \[1, 4\]"),
+        (lambda tokens: uncached(tokens)[0], r"shape \[4, 7\]"),
+        (lambda tokens: uncached(tokens)[..., :0], r"shape \[1, 4, 0\]"),
+        (lambda _: None, r"shape \[\]"),
+        (lambda _: "logits", "a str, which is no array"),
+    ],
+)
+def test_a_truth_of_another_shape_is_named(truth, seen):
+    """Logits of the last position alone are no truth for the whole sequence."""
+    with pytest.raises(MeasurementError, match=f"uncached returned .*{seen}.*every position"):
+        check_tokens(Nameless(), WORK, PROMPT, {"request": CHAIN}, truth)
+
+
+class Stepping(Nameless):
+    """Gives what the test wants from its steps."""
+
+    def __init__(self, first, step):
+        self.first, self.step = first, step
+
+    def prefill(self, _):
+        """Start."""
+        return self.first
+
+    def decode_step(self, *_):
+        """Go on."""
+        return self.step
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "seen"),
+    [
+        (None, None, "nameless.prefill returned None"),
+        ((np.zeros((1, 7)), 0), None, "nameless.decode_step returned None"),
+        ((np.zeros((1, 5)), 0), (np.zeros((1, 5)), 0), r"logits \[1, 4, 5\], uncached gave \[1, 4, 7\]"),
+    ],
+)
+def test_steps_that_give_no_such_logits_are_named(first, step, seen):
+    """What cannot be compared is told in one line."""
+    with pytest.raises(MeasurementError, match=seen):
+        check_tokens(Stepping(first, step), WORK, PROMPT, {"request": CHAIN}, uncached)

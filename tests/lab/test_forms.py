@@ -5,8 +5,10 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
 from qwenperf.decode.build import build_engine
+from qwenperf.errors import MeasurementError
 from qwenperf.lab.forms import Forms, stack
 from qwenperf.models.registry import load_model
 from qwenperf.workloads.case import Workload
@@ -45,3 +47,11 @@ def test_our_engines_hand_tokens_over_on_the_host():
     for rung in ("cached", "cached-host"):
         tokens = build_engine(load_model("tiny"), rung, capacity=8).generate(PROMPT, 4)
         assert type(tokens) is np.ndarray
+
+
+@pytest.mark.parametrize(("vocab", "told"), [(None, "and no token is below 0"), (7, "and the vocabulary has 7")])
+def test_a_negative_token_is_refused_whether_the_vocabulary_is_known_or_not(vocab, told):
+    """A vocabulary that is not known is not told."""
+    forms = Forms(engine=engines.Markov(), workload=WORK, prompt_BT=PROMPT)
+    with pytest.raises(MeasurementError, match=f"tokens from -1 to 3, {told}"):
+        forms.check_tokens(np.array([[0, 1, -1, 3, 2]]), vocab)

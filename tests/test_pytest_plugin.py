@@ -10,10 +10,13 @@ import pytest
 import qwenperf.lab.calls
 import qwenperf.lab.request  # noqa: F401
 from qwenperf.errors import ConfigError
+from qwenperf.gate.budget_set import BudgetSet
+from qwenperf.gate.evaluate import judge_run
+from qwenperf.gate.verdict import exit_code
 from qwenperf.pytest_plugin.project import budgets_for
 from qwenperf.pytest_plugin.session import InconclusiveWarning, Recorded, tell
 from qwenperf.schema.codec import loads
-from qwenperf.schema.records import CaseRecord, Outcome, Verdict
+from qwenperf.schema.records import CaseRecord, Outcome, Status, Verdict
 
 ENGINE = """
     import jax, jax.numpy as jnp, numpy as np
@@ -216,6 +219,9 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
         def test_project_overruled(qwenperf):
             qwenperf.passes((prefill, step), PROMPT, 5)
 
+        def test_wrapped(qwenperf):
+            qwenperf.passes((prefill, lambda token, seen: step(token, seen)), PROMPT, 5)
+
         def test_no_truth(qwenperf):
             qwenperf.passes(generate, PROMPT, 5)
 
@@ -228,13 +234,14 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
         """
     )
     result = engine.runpytest_inprocess("--qwenperf-out", "out", "--benchmark-json", "b.json", "--benchmark-disable-gc")
-    result.assert_outcomes(passed=3, failed=5, errors=1)
+    result.assert_outcomes(passed=4, failed=5, errors=1)
     for pattern in (
         r"throughput failed for step/b1-p3-n5-f32: decode_tokens_per_s .* below its budget of at least 1,000,",
         r"budget:compiles_cold failed for step/b1-p4-n5-f32: compiles_cold \d+ is above its budget of at most 0",
         r"budget:compiles_cold failed for step/b1-p6-n5-f32: .* at most 0",
         r"tokens could not judge generate/b1-p3-n5-f32: .*uncached",
         r"qwenperf: .*::test_project_overruled: cache-alias had nothing to judge: ",
+        r"qwenperf: .*::test_wrapped: rotary had nothing to judge: .*; its program is read where decode_step itself is",
         r"UsageError: at_least\(5, 'token/s'\): unknown unit. Did you mean 'tokens/s'",
         r"ConfigError: marker qwenperf has no argument 'trails'. Did you mean 'trials'",
     ):
@@ -243,7 +250,36 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
     assert info["metrics"]["decode_tokens_per_s"]["unit"] == "tokens/s"
     assert info["verdicts"][0]["outcome"] == "pass"
     assert not [name for name in info["metrics"] if name.startswith("cold_")]
-    assert Counter(case.spec["engine"] for case in _record(engine.path / "out").cases) == {"step": 6, "generate": 1}
+    assert Counter(case.spec.get("engine") for case in _record(engine.path / "out").cases) == {
+        "step": 6,
+        "<lambda>": 1,
+        "generate": 1,
+        None: 1,
+    }
+
+
+def test_a_question_that_ends_in_an_error_is_a_failed_case(engine):
+    """What was asked for and not measured keeps the record from being green."""
+    engine.makepyfile(
+        test_crash="""
+        from engine import *
+
+        def test_engine(qwenperf):
+            qwenperf.tokens_match(lambda tokens, new_tokens: 1 / 0, PROMPT, 5, against=generate)
+
+        def test_block(qwenperf):
+            with qwenperf.no_recompiles():
+                1 / 0
+        """
+    )
+    engine.runpytest_inprocess("--qwenperf-out", "out").assert_outcomes(failed=2)
+    record = _record(engine.path / "out")
+    ids = ["test_crash.py::test_engine/tokens_match", "test_crash.py::test_block/no_recompiles"]
+    assert [case.id for case in record.cases] == list(record.declared) == ids
+    assert {(case.status, case.error) for case in record.cases} == {
+        (Status.FAILED, "ZeroDivisionError: division by zero")
+    }
+    assert exit_code(judge_run(record, BudgetSet()))
 
 
 def test_xdist_runs_what_is_not_timed_and_refuses_the_rest(engine):
@@ -259,11 +295,13 @@ def test_xdist_runs_what_is_not_timed_and_refuses_the_rest(engine):
             qwenperf.at_least(0.001, "tokens/s", (prefill, step), PROMPT, 5)
         """
     )
-    result = engine.runpytest_subprocess("-n1", "-p", "no:benchmark")
+    result = engine.runpytest_subprocess("-n1", "-p", "no:benchmark", "--qwenperf-out", "out")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         ["*EnvironmentUnfitError: not timed: pytest-xdist runs tests side by side (this is gw0)*"]
     )
+    result.stdout.fnmatch_lines(["qwenperf: 2 cases in *run.json"])
+    result.stdout.no_fnmatch_line("*nothing was measured*")
 
 
 def test_a_folder_that_cannot_be_written_ends_the_session_at_once(pytester):

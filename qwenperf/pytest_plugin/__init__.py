@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,9 @@ from qwenperf.pytest_plugin.marks import MARKER, read_marks
 from qwenperf.pytest_plugin.session import InconclusiveWarning, Recorded
 
 __all__ = ["Checks", "InconclusiveWarning"]
+
+MESSAGE = "qwenperf"
+"""The key of what a worker of pytest-xdist hands to the session."""
 
 _RECORDED = pytest.StashKey[Recorded]()
 
@@ -49,7 +53,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write what was measured."""
-    session.config.stash[_RECORDED].write(session.config.rootpath)
+    recorded = session.config.stash[_RECORDED]
+    recorded.write(session.config.rootpath)
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[MESSAGE] = {"unjudged": recorded.unjudged, "told": [recorded.told] if recorded.written else []}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take from a worker of pytest-xdist what it has to tell: the session that people read is another process."""
+    message = getattr(node, "workeroutput", {}).get(MESSAGE)
+    if message:
+        recorded = node.config.stash[_RECORDED]
+        recorded.unjudged += message["unjudged"]
+        recorded.elsewhere += message["told"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -58,9 +76,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for line in recorded.unjudged:
         terminalreporter.write_line(f"qwenperf: {line}")
     if recorded.out is not None:
-        cases = f"{len(recorded.cases)} case{'s' * (len(recorded.cases) != 1)}"
-        told = f"{cases} in {recorded.written}" if recorded.written else "nothing was measured, so no record is written"
-        terminalreporter.write_line(f"qwenperf: {told}")
+        terminalreporter.write_line(f"qwenperf: {recorded.told}")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from qwenperf.errors import EnvironmentUnfitError, UsageError, nearest_advice
 from qwenperf.pytest_plugin.marks import Marks
-from qwenperf.pytest_plugin.session import Recorded, tell
+from qwenperf.pytest_plugin.session import Recorded, kept, tell
 from qwenperf.schema.records import CaseRecord, Verdict
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Checks:
     marks: Marks
     blocks: list[_Block] = field(default_factory=list, repr=False)
 
+    @kept
     def no_recompiles(self, subject: Any = _BLOCK, *args: Any, calls: Sequence[Any] | None = None) -> Any:
         """Fail when something compiles that should be warm; return the last result.
 
@@ -73,6 +74,7 @@ class Checks:
         if any(block.watched is None for block in self.blocks):
             raise UsageError("no_recompiles() watched nothing.", advice="Write `with qwenperf.no_recompiles():`.")
 
+    @kept
     def tokens_match(
         self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, against: Any = None
     ) -> CaseRecord:
@@ -93,6 +95,7 @@ class Checks:
             case = agreement.compare_with_engine(asked.engine, trusted, asked.workload, asked.prompt_BT)
         return self._settle(case, [tokens.judge(case)], required=(tokens.GATE,))
 
+    @kept
     def at_least(
         self, value: float, unit: str, engine: Any, prompt: Any, new_tokens: int, *, than: Any = None
     ) -> CaseRecord:
@@ -114,6 +117,7 @@ class Checks:
         budget = _speed_budget(self._budget(case), value, unit, other)
         return self._settle(case, [throughput.judge(case, budget, peers)], required=(throughput.GATE,))
 
+    @kept
     def passes(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> CaseRecord:
         """Fail when any gate does: shapes, tokens, rotary, cache-alias, scaling, and the budgets.
 
@@ -132,9 +136,10 @@ class Checks:
         required = (tokens.GATE, *_budgeted(self._budget(case)))
         judged = self._settle(case, verdicts, required=required)
         skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED and one.gate != throughput.GATE]
-        self.recorded.unjudged += [f"{self.test}: {one.gate} had nothing to judge: {one.summary}" for one in skipped]
+        self.recorded.skipped(self.test, skipped, wrapped=not case.evidence.programs and _has_steps(engine))
         return judged
 
+    @kept
     def measure(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> CaseRecord:
         """Return the record of an engine, with every metric, unjudged."""
         __tracebackhide__ = True
@@ -231,6 +236,8 @@ class _Block:
         assert self.inner is not None
         assert self.watched is not None
         handled = bool(self.inner.__exit__(kind, error, traceback))
+        if error is not None and not handled and isinstance(error, Exception):
+            self.checks.recorded.crashed(self.checks.test, "no_recompiles", error)
         if kind is None or handled:
             self.checks._stable(self.watched)  # noqa: SLF001 -- one room
         return handled
@@ -256,6 +263,10 @@ def _speed_budget(declared: CaseBudget, value: float, unit: str, peer: CaseRecor
         return replace(declared, min_roofline_share=value)
     limit = limits.Limit(metric=throughput.METRIC, min=value, origin="at_least")
     return replace(declared, limits={**declared.limits, throughput.METRIC: limit})
+
+
+def _has_steps(engine: Any) -> bool:
+    return isinstance(engine, tuple) or hasattr(engine, "decode_step")
 
 
 def _environment_class() -> str:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Verdict
+from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
 
 _INDENT = "\n    "
+
+_NO_PROGRAM = (
+    "its program is read where decode_step itself is the jitted function, or a functools.partial or method of it"
+)
+_OF_PROGRAMS = ("rotary", "cache-alias")
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class InconclusiveWarning(UserWarning):
@@ -23,13 +33,15 @@ class InconclusiveWarning(UserWarning):
 class Recorded:
     """The cases of one session; ``out`` is where ``--qwenperf-out`` wants them.
 
-    ``unjudged`` has a line for each case that passed though a gate had nothing to judge it by.
+    ``unjudged`` has a line for each case that passed though a gate had nothing to judge it by, ``elsewhere`` one for
+    each record that a worker of pytest-xdist wrote.
     """
 
     out: Path | None
     cases: list[CaseRecord] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
     written: Path | None = None
+    elsewhere: list[str] = field(default_factory=list)
 
     def add(self, case: CaseRecord) -> None:
         """Keep a case; a second one of the same id gets a number."""
@@ -39,6 +51,25 @@ class Recorded:
             number += 1
             name = f"{case.id}#{number}"
         self.cases.append(replace(case, id=name))
+
+    def crashed(self, test: str, question: str, error: Exception) -> None:
+        """Keep that ``test`` asked ``question`` and got an error: what was asked for and not measured is not green."""
+        text = f"{type(error).__name__}: {error}"
+        spec = {"test": test, "question": question}
+        self.add(CaseRecord(id=f"{test}/{question}", spec=spec, status=Status.FAILED, error=text))
+
+    def skipped(self, test: str, verdicts: Iterable[Verdict], *, wrapped: bool) -> None:
+        """Keep what had nothing to judge; ``wrapped`` says that there are steps and no program of them."""
+        for verdict in verdicts:
+            why = f"; {_NO_PROGRAM}" if wrapped and verdict.gate in _OF_PROGRAMS else ""
+            self.unjudged.append(f"{test}: {verdict.gate} had nothing to judge: {verdict.summary}{why}")
+
+    @property
+    def told(self) -> str:
+        """Say in a line or more where the records are."""
+        if self.written:
+            return f"{len(self.cases)} case{'s' * (len(self.cases) != 1)} in {self.written}"
+        return "\nqwenperf: ".join(self.elsewhere) or "nothing was measured, so no record is written"
 
     def write(self, root: Path) -> None:
         """Write a new run folder with everything measured; nothing measured, nothing written.
@@ -66,6 +97,22 @@ class Recorded:
         )
         write_text(folder.record, dumps(run))
         self.written = folder.record
+
+
+def kept(question: Callable[P, R]) -> Callable[P, R]:
+    """Return a question of ``Checks`` that leaves a failed case in the record where it ends in an error."""
+
+    @functools.wraps(question)
+    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        try:
+            return question(*args, **kwargs)
+        except Exception as error:
+            checks: Any = args[0]
+            checks.recorded.crashed(checks.test, question.__name__, error)
+            raise
+
+    return asked
 
 
 def tell(verdicts: Iterable[Verdict], *, subject: str, inconclusive: str, required: Iterable[str]) -> None:

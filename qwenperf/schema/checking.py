@@ -16,6 +16,8 @@ from qwenperf.schema.records import CaseRecord, Metric, RunRecord
 SIGNED = ("scaling_per_100_tokens",)
 """Metrics that may be below 0: a step may become faster with the position."""
 
+_RATE = "tokens/s"
+
 _SIZES = ("prompt_length", "new_tokens", "batch")
 
 
@@ -30,11 +32,10 @@ def check_run(run: RunRecord) -> None:
         if case.id in seen:
             raise RecordError(f"cases[{index}].id is {show(case.id)}, which is the id of cases[{seen[case.id]}] too.")
         seen[case.id] = index
-        check_case(case, f"cases[{index}].")
+        _check_case(case, f"cases[{index}].")
 
 
-def check_case(case: CaseRecord, path: str = "") -> None:
-    """Refuse a case that holds what no measurement gives; errors as ``check_run``."""
+def _check_case(case: CaseRecord, path: str) -> None:
     _check_workload(case.spec.get("workload"), f"{path}spec.workload")
     for name, metric in case.metrics.items():
         _check_metric(name, metric, f"{path}metrics.{name}")
@@ -60,10 +61,15 @@ def _check_metric(name: str, metric: Metric, path: str) -> None:
         raise RecordError(f"{path}.unit is {show(metric.unit)}; {name} is in {definition.unit!r}.")
     if metric.interval is not None and metric.interval[0] > metric.interval[1]:
         raise RecordError(f"{path}.interval ends before it begins: {show(list(metric.interval))}.")
-    if name in SIGNED:
-        return
+    if name not in SIGNED and metric.value < 0:
+        raise RecordError(f"{path}.value is {show(metric.value)}; {name} is at least 0.")
+    if definition.unit == _RATE:
+        _check_rate(name, metric, path)
+
+
+def _check_rate(name: str, metric: Metric, path: str) -> None:
+    """Refuse a rate of 0, by which gates divide. Single times may be below 0, as noise is; their rates are not."""
     for key, values in (("value", (metric.value,)), ("samples", metric.samples), ("interval", metric.interval or ())):
         for value in values:
-            if value < 0 or (value == 0 and definition.unit == "tokens/s"):
-                least = "above 0" if definition.unit == "tokens/s" else "at least 0"
-                raise RecordError(f"{path}.{key} has {show(value)}; {name} is {least}.")
+            if value <= 0:
+                raise RecordError(f"{path}.{key} has {show(value)}; {name} is above 0.")

@@ -27,7 +27,7 @@ def document():
 
 
 def test_what_measuring_gives_is_read():
-    """A slope may be negative, noise may leave no time in a trial, and a spec of somebody else may say what it likes."""
+    """A slope may be negative, noise may leave no time in a trial, and a spec of others may say what it likes."""
     assert [case.id for case in from_json(document()).cases] == ["a", "b"]
 
 

@@ -116,9 +116,10 @@ def _watch_steps(engine: StepEngine, log: CompileLog) -> StepsEngine:
 
 def _request_of(*arguments: Any) -> Mapping[str, int] | None:
     """Return the sizes of ``(tokens, new_tokens)``, ``None`` for any other arguments."""
-    if len(arguments) != 2 or type(arguments[1]) is not int or not np.ndim(arguments[0]):
+    if len(arguments) != 2 or type(arguments[1]) is bool or not isinstance(arguments[1], int | np.integer):
         return None
-    return {"prompt_length": np.shape(arguments[0])[-1], "new_tokens": arguments[1]}
+    shape = getattr(arguments[0], "shape", None)
+    return {"prompt_length": shape[-1], "new_tokens": int(arguments[1])} if shape else None
 
 
 @contextmanager

@@ -69,7 +69,10 @@ def commands_page() -> str:
     """Return docs/cli.md: the help of every command, as people see it at 80 columns."""
     parts = ["# Commands\n\nMade from the commands' own help by `tools/generate_docs.py`.\n"]
     for path, one in _commands(("qwenperf",), command):
-        context = click.Context(one, info_name=" ".join(path), terminal_width=80, max_content_width=80)
+        # As the commands themselves are started: click keeps the help option of whoever asks first.
+        helps = command.context_settings["help_option_names"]
+        name = " ".join(path)
+        context = click.Context(one, info_name=name, help_option_names=helps, terminal_width=80, max_content_width=80)
         parts.append(f"## {' '.join(path)}\n\n```text\n{one.get_help(context)}\n```\n")
     return "\n".join(parts)
 

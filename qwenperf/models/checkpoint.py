@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from qwenperf.errors import CheckpointError, EnvironmentUnfitError
 from qwenperf.models.assemble import Tensor, assemble
 from qwenperf.models.config import ModelConfig
+from qwenperf.models.families import family_of
 from qwenperf.models.parameters import Params
 
 CONFIG = "config.json"
@@ -43,7 +45,13 @@ def load_folder(folder: Path, config: ModelConfig, dtype: str) -> Params:
     Raises:
       CheckpointError: a file or tensor is missing, left over, cut short or of another shape; names it.
     """
-    tensors = {_our_name(tensor.name): tensor for tensor in _stored_tensors(folder)}
+    family, tensors = family_of(config), dict[str, Tensor]()
+    for tensor in _stored_tensors(folder):
+        name = family.our_name(tensor.name)
+        if name in tensors:
+            raise CheckpointError(f"{tensor.file}: tensors {tensor.name!r} and {tensors[name].name!r} are the same.")
+        if name:
+            tensors[name] = _transposed(tensor) if family.transposed(name) else tensor
     return assemble(config, tensors, dtype, str(folder))
 
 
@@ -134,8 +142,8 @@ def _reader(path: Path, name: str) -> Any:
     return read
 
 
-def _our_name(name: str) -> str:
-    return name.removeprefix("model.")
+def _transposed(tensor: Tensor) -> Tensor:
+    return replace(tensor, shape=tensor.shape[::-1], read=lambda: np.ascontiguousarray(tensor.read().T))
 
 
 def _read_json(path: Path) -> dict[str, Any]:

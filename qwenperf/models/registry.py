@@ -15,7 +15,8 @@ from typing import Any
 from qwenperf.errors import CheckpointError, EnvironmentUnfitError, UnknownNameError
 from qwenperf.models.checkpoint import download_snapshot, load_folder, read_config
 from qwenperf.models.config import ModelConfig, unread_keys
-from qwenperf.models.gguf import GgufFile, gguf_config, load_gguf
+from qwenperf.models.gguf import GgufFile, load_gguf
+from qwenperf.models.gguf_config import gguf_config
 from qwenperf.models.parameters import Params, array_dtype
 from qwenperf.models.seeded import seeded_params
 from qwenperf.models.tokenizer import Tokenizer, folder_tokenizer, metadata_tokenizer, unknown_kind

@@ -2,11 +2,10 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 # The newest interpreter that starts and is new enough; a shim that only exists on PATH does not count.
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 SYSTEM_UV := $(shell uv --version >/dev/null 2>&1 && command -v uv)
 UV := $(or $(SYSTEM_UV),$(BIN)/uv)
 INSTALLED := $(VENV)/.installed
-COMMIT = $(shell git rev-parse HEAD)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -1,7 +1,9 @@
 """What every test runs under: the CPU, strict promotion, checked shapes, and a marker for timed tests."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from jaxtyping import install_import_hook
@@ -40,3 +42,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def repository() -> Path:
     """The root of the checkout."""
     return Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def weights_absent() -> Callable[[str], NoReturn]:
+    """What a test calls that cannot have the real weights, with the reason.
+
+    A skip on a machine without a network, a failure in CI, where a silent skip would prove nothing for years.
+    """
+
+    def absent(reason: str) -> NoReturn:
+        if os.environ.get("CI", "").lower() in {"1", "true"}:
+            pytest.fail(f"no real weights, and CI is set: {reason}")
+        pytest.skip(f"no real weights: {reason}")
+
+    return absent

@@ -1,6 +1,7 @@
 import json
 import re
 import shutil
+from collections import Counter
 
 import flax.linen  # noqa: F401 -- see below
 import pytest
@@ -8,6 +9,8 @@ import pytest
 # Sessions inside this one forget what they import, and JAX cannot be imported twice: so it is here already.
 import qwenperf.lab.calls
 import qwenperf.lab.request  # noqa: F401
+from qwenperf.errors import ConfigError
+from qwenperf.pytest_plugin.project import budgets_for
 from qwenperf.pytest_plugin.session import InconclusiveWarning, Recorded, tell
 from qwenperf.schema.codec import loads
 from qwenperf.schema.records import CaseRecord, Outcome, Verdict
@@ -138,7 +141,13 @@ def test_bad_engines_fail_and_the_message_says_where(engine):
 
 
 def test_timed_questions_are_answered_with_all_that_was_measured(engine):
-    """A floor that holds, one that does not, a budget of the marker, and metrics in pytest-benchmark's JSON."""
+    """Floors that hold and do not, budgets of marker and project, a missing truth, and pytest-benchmark's JSON."""
+    engine.makepyprojecttoml(
+        """
+        [tool.qwenperf.budgets."*::test_project*/step/*"]
+        compiles_cold = { max = 0 }
+        """
+    )
     engine.makepyfile(
         """
         import pytest
@@ -158,6 +167,16 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
         def test_budget(qwenperf):
             qwenperf.passes((prefill, step), np.array([[1, 2, 3, 4]]), 5)
 
+        def test_project(qwenperf):
+            qwenperf.passes((prefill, step), np.array([[1, 2, 3, 4, 0, 1]]), 5)
+
+        @pytest.mark.qwenperf(budgets={"compiles_cold": {"max": 99}})
+        def test_project_overruled(qwenperf):
+            qwenperf.passes((prefill, step), PROMPT, 5)
+
+        def test_no_truth(qwenperf):
+            qwenperf.passes(generate, PROMPT, 5)
+
         def test_unit(qwenperf):
             qwenperf.at_least(5, "token/s", (prefill, step), PROMPT, 5)
 
@@ -167,10 +186,13 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
         """
     )
     result = engine.runpytest_inprocess("--qwenperf-out", "out", "--benchmark-json", "b.json", "--benchmark-disable-gc")
-    result.assert_outcomes(passed=1, failed=3, errors=1)
+    result.assert_outcomes(passed=2, failed=5, errors=1)
     for pattern in (
         r"throughput failed for step/b1-p3-n5-f32: decode_tokens_per_s .* below its budget of at least 1,000,",
         r"budget:compiles_cold failed for step/b1-p4-n5-f32: compiles_cold \d+ is above its budget of at most 0",
+        r"budget:compiles_cold failed for step/b1-p6-n5-f32: .* at most 0",
+        r"tokens could not judge generate/b1-p3-n5-f32: .*uncached",
+        r"qwenperf: .*::test_project_overruled: cache-alias had nothing to judge: ",
         r"UsageError: at_least\(5, 'token/s'\): unknown unit. Did you mean 'tokens/s'",
         r"ConfigError: marker qwenperf has no argument 'trails'. Did you mean 'trials'",
     ):
@@ -178,7 +200,8 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
     info = json.loads((engine.path / "b.json").read_text())["benchmarks"][0]["extra_info"]["qwenperf"]
     assert info["metrics"]["decode_tokens_per_s"]["unit"] == "tokens/s"
     assert info["verdicts"][0]["outcome"] == "pass"
-    assert len(_record(engine.path / "out").cases) == 3
+    assert not [name for name in info["metrics"] if name.startswith("cold_")]
+    assert Counter(case.spec["engine"] for case in _record(engine.path / "out").cases) == {"step": 5, "generate": 1}
 
 
 def test_xdist_runs_what_is_not_timed_and_refuses_the_rest(engine):
@@ -237,6 +260,33 @@ def test_a_gate_that_was_asked_for_and_could_not_judge_fails():
         pytest.fail.Exception, match=r"tokens could not judge mine: nothing to compare with\n    Do this."
     ):
         tell([SKIPPED], subject="mine", inconclusive="warn", required=("tokens",))
+
+
+def test_budgets_of_the_project_hold_and_those_of_the_marker_win(tmp_path):
+    """Globs of the file are matched against the id in the record; a longer glob does not beat the marker."""
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.qwenperf.budgets.'test_x.py::test[[]a]/mine/*']\ncompiles_cold.max = 3\npeak_bytes.max = 7\n"
+        "[tool.qwenperf.budgets.'other/*']\ncompile_s.max = 1\n"
+    )
+    case_id = "test_x.py::test[a]/mine/b1"
+    limits = budgets_for(case_id, {"compiles_cold": {"max": 5}}, tmp_path).for_case(case_id, "").limits
+    assert {name: limit.max for name, limit in limits.items()} == {"compiles_cold": 5, "peak_bytes": 7}
+    assert budgets_for(case_id, {}, tmp_path / "none").budgets == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[tool.qwenperf.budgets.'*']\npeek_bytes.max = 1", r"'peek_bytes' in .*pyproject.toml .* mean 'peak_bytes'"),
+        ("[tool.qwenperf]\nbudgets = 3", r"pyproject.toml: budgets of .* is not a table"),
+        ("[tool", r"cannot read .*pyproject.toml"),
+    ],
+)
+def test_a_bad_budget_of_the_project_is_named(tmp_path, text, told):
+    """The file, the key and the nearest one, as on the command line."""
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        budgets_for("mine", {}, tmp_path)
 
 
 def test_cases_of_one_name_are_told_apart():

@@ -13,6 +13,7 @@ import jax
 
 from qwenperf.adapters.callable import CallableEngine
 from qwenperf.adapters.flax import flax_engine
+from qwenperf.adapters.joined import joined, with_truth
 from qwenperf.adapters.steps import StepsEngine
 from qwenperf.decode.engine import Engine, StepEngine
 from qwenperf.errors import UsageError
@@ -38,17 +39,27 @@ def as_engine(subject: Any, *, uncached: Logits | None = None, name: str = "") -
     """
     if isinstance(subject, tuple):
         return _pair(subject, uncached, name)
-    if isinstance(subject, Engine) and uncached is None:
-        return subject
+    if isinstance(subject, Engine):
+        return subject if uncached is None else with_truth(subject, uncached)
+    uncached = uncached or getattr(subject, "uncached_logits", None)
+    name = name or _name(subject)
     if isinstance(subject, StepEngine):
-        uncached = uncached or getattr(subject, "uncached_logits", None)
-        name = name or type(subject).__name__
-        return StepsEngine(name=name, first=subject.prefill, step=subject.decode_step, uncached_logits=uncached)
+        return _stepping(subject, uncached, name)
     call = getattr(subject, "generate", subject)
     if not callable(call):
         raise UsageError(f"{_describe(subject)} is no engine.", advice=ACCEPTED)
-    uncached = uncached or getattr(subject, "uncached_logits", None)
-    return CallableEngine(name=name or _name(subject), call=call, uncached_logits=uncached)
+    return CallableEngine(name=name, call=call, uncached_logits=uncached)
+
+
+def _stepping(subject: StepEngine, uncached: Logits | None, name: str) -> Engine:
+    """Return an object with steps as an engine: what it has of its own is used, a loop of its steps for the rest."""
+    steps = StepsEngine(name=name, first=subject.prefill, step=subject.decode_step, uncached_logits=uncached)
+    call = getattr(subject, "generate", None)
+    if call is None:
+        return steps
+    whole = CallableEngine(name=name, call=call).generate
+    checked = {"prefill": steps.prefill, "decode_step": steps.decode_step}
+    return joined(name, subject, steps, generate=whole, **checked, uncached_logits=uncached)
 
 
 def _pair(pair: tuple[Any, ...], uncached: Logits | None, name: str) -> Engine:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import jax
@@ -29,8 +30,9 @@ def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> P
     if lower is None:
         return None
     lowered = lower(*args)
+    names = _traced(step, args, len(lowered.args_info[0]))
     infos = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]
-    donated = [(_argument(step, path), info) for path, info in infos if info.donated]
+    donated = [(_argument(names, path), info) for path, info in infos if info.donated]
     return Program(
         name=name,
         compiled=lowered.compile(),
@@ -65,15 +67,30 @@ def _arrays(state: Any) -> list[Any]:
 
 
 def _unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    while isinstance(step, functools.partial) and not step.keywords:
-        step, args = step.func, (*step.args, *args)
-    return step, args
+    while True:
+        if isinstance(step, functools.partial) and not step.keywords:
+            step, args = step.func, (*step.args, *args)
+        elif isinstance(step, MethodType):
+            step, args = step.__func__, (step.__self__, *args)
+        else:
+            return step, args
 
 
-def _argument(step: Callable[..., Any], path: tuple[Any, ...]) -> str:
+def _traced(step: Callable[..., Any], args: tuple[Any, ...], count: int) -> list[str]:
+    """Return the names of the ``count`` positional parameters that a program has: static ones are no part of it."""
+    names = list(inspect.signature(step).parameters)[: len(args)]
+    data = [name for name, value in zip(names, args, strict=False) if all(map(_is_data, jax.tree.leaves(value)))]
+    return data if len(data) == count else names[-count:]
+
+
+def _is_data(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") or isinstance(leaf, int | float | complex)
+
+
+def _argument(names: list[str], path: tuple[Any, ...]) -> str:
     """Write the path of an argument from its name on: ``state.kv_caches[0]``."""
     side, which, *rest = path
-    name = getattr(which, "key", None) if side.idx else list(inspect.signature(step).parameters)[which.idx]
+    name = getattr(which, "key", None) if side.idx else names[which.idx]
     return f"{name}{jax.tree_util.keystr(tuple(rest))}"
 
 

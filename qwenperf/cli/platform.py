@@ -1,6 +1,7 @@
 """Which JAX platform to ask for when nobody said: decided from device files, before JAX is imported.
 
-With libtpu installed and no TPU, probing for one takes 12 s and prints warnings; nobody should wait for that.
+With libtpu installed and no TPU, probing for one waits for a machine that is not there and prints warnings; nobody
+should sit through that to time a CPU.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class Engine(Protocol):
         """What tables and messages call the engine."""
         ...
 
-    def generate(self, tokens_BT: Tokens, new_tokens: int) -> jax.Array:
-        """Return int32 tokens [B, new_tokens]; may return before the device is done.
+    def generate(self, tokens_BT: Tokens, new_tokens: int) -> Tokens:
+        """Return int32 tokens [B, new_tokens], on the host or on the device; may return before the device is done.
 
         Raises:
           CapacityError: prompt and new tokens do not fit the cache.

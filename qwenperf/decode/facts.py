@@ -21,7 +21,7 @@ class Work:
     config: ModelConfig
     batch: int
 
-    def forward(self, *, queries: int, keys: int) -> float:
+    def forward(self, *, queries: int, keys: float) -> float:
         """Return the FLOPs of ``queries`` positions a row that each see ``keys``, with logits of the last."""
         config = self.config
         linear = 2 * self.batch * (queries * self._layer_parameters + config.vocab_size * config.hidden_size)
@@ -48,19 +48,21 @@ def engine_facts(
 ) -> EngineFacts:
     """Return sizes and work of one workload.
 
-    ``bytes_per_step`` and ``flops_per_step`` are what a step with a cache has to do at the request's full length,
-    whatever the engine does; ``flops_per_request`` counts what it does, masked keys and padding included.
+    ``bytes_per_step`` and ``flops_per_step`` are what a step with a cache has to do, whatever the engine does: bytes
+    with the whole cache, FLOPs with the keys that the average step of the request sees; ``flops_per_request`` counts
+    what it does, masked keys and padding included.
     """
-    length = prompt_length + new_tokens
+    # The first step sees the prompt and one new token, the last one all but one.
+    average_keys = prompt_length + new_tokens / 2
     itemsize = params["embed_tokens"]["weight"].dtype.itemsize
-    positions = {"none": 0, "concat": length - 1, "static": capacity}[settings.cache]
+    positions = {"none": 0, "concat": prompt_length + new_tokens - 1, "static": capacity}[settings.cache]
     kv_cache_bytes = cache_bytes(config, batch, positions, itemsize)
     return EngineFacts(
         weight_bytes=byte_size(params),
         kv_cache_bytes=kv_cache_bytes,
         kv_cache_allocated_bytes=allocated_bytes,
         bytes_per_step=_weight_bytes_read(config, params, batch) + kv_cache_bytes,
-        flops_per_step=Work(config=config, batch=batch).forward(queries=1, keys=length),
+        flops_per_step=Work(config=config, batch=batch).forward(queries=1, keys=average_keys),
         flops_per_request=_request_flops(
             Work(config=config, batch=batch), settings, capacity, prompt_length, new_tokens
         ),

@@ -42,17 +42,17 @@ class LadderEngine:
     calls: Calls
     spare: dict[int, Any] = field(default_factory=dict, repr=False)
 
-    def generate(self, tokens_BT: Tokens, new_tokens: int) -> jax.Array:
-        """Return greedy tokens [B, new_tokens]; see ``Engine.generate``."""
+    def generate(self, tokens_BT: Tokens, new_tokens: int) -> np.ndarray:
+        """Return greedy tokens [B, new_tokens] on the host, fetched once; see ``Engine.generate``."""
         prompt_BT = self._checked(tokens_BT, new_tokens)
         if self.calls.generate is None:
-            return _on_device(np.stack(jax.device_get(list(self._stream(prompt_BT, new_tokens))), axis=1))
+            return np.stack(jax.device_get(list(self._stream(prompt_BT, new_tokens))), axis=1)
         first = self._prefill(prompt_BT)
         out_BS, state = self.calls.generate(
             self.model.params, first.token, first.state, self.tables, np.int32(new_tokens)
         )
         self.spare[len(prompt_BT)] = state
-        return _on_device(np.asarray(out_BS)[:, :new_tokens])
+        return np.asarray(out_BS)[:, :new_tokens]
 
     def stream(self, tokens_BT: Tokens, new_tokens: int) -> Iterator[jax.Array]:
         """Yield tokens [B], one array a step; the request is checked at once, not at the first token."""

@@ -12,7 +12,11 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from qwenperf.gate.limits import Limit
+from qwenperf.schema.metrics import Kind, lookup
 from qwenperf.schema.records import Finding, Severity
+
+COMPILER_SIZES = ("argument_bytes", "output_bytes", "temp_bytes", "alias_bytes", "peak_bytes")
+"""Metrics that a compiler decides: the same program has other ones on another platform or version."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,7 @@ class Times:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """One table: its case glob, its limits, and the glob of the environment class its absolute limits hold in."""
+    """One table: its case glob, its limits, and the glob of the environment class that its timed limits hold in."""
 
     pattern: str
     limits: tuple[Limit, ...] = ()
@@ -66,7 +70,7 @@ class BudgetSet:
         for budget in matching:
             inside = budget.environment is None or fnmatchcase(environment, budget.environment)
             for limit in budget.limits:
-                if inside:
+                if inside or _holds_outside(limit.metric, budget.environment or "", environment):
                     limits[limit.metric] = limit
                 else:
                     outside[limit.metric] = _outside(budget, environment)
@@ -84,6 +88,17 @@ class BudgetSet:
         )
 
 
+def _holds_outside(metric: str, set_for: str, here: str) -> bool:
+    """Say whether a limit holds on another class of machine too: nothing timed does, and counts and sizes do.
+
+    The compiler's own sizes depend on the kind of processor that it compiles for, and on nothing else of the machine.
+    """
+    if lookup(metric).kind is Kind.TIMED:
+        return False
+    platforms = {set_for.partition("-")[0], here.partition("-")[0]}
+    return metric not in COMPILER_SIZES or len(platforms) == 1 or "*" in platforms
+
+
 def _outside(budget: Budget, environment: str) -> str:
     return f"set for {budget.environment!r} ({budget.pattern!r}), and this is {environment!r}"
 
@@ -92,7 +107,7 @@ def _unmatched(pattern: str, ids: Sequence[str]) -> Finding:
     near = get_close_matches(pattern, ids, n=1, cutoff=0.3)
     return Finding(
         code="budget-unmatched",
-        severity=Severity.WARNING,
+        severity=Severity.ERROR,
         message=f"the budget {pattern!r} matches no case.",
         advice=f"The nearest case is {near[0]!r}." if near else "`qwenperf run --list` shows the cases.",
         data={"pattern": pattern},

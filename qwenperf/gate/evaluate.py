@@ -9,16 +9,16 @@ from functools import partial
 from qwenperf.gate import memory, rotary, scaling, shapes, throughput, tokens
 from qwenperf.gate.budget_set import BudgetSet, CaseBudget
 from qwenperf.gate.environment import UNKNOWN, environment_class
-from qwenperf.gate.limits import check
-from qwenperf.gate.verdict import skipped
+from qwenperf.gate.limits import Limit, check
+from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, UNMATCHED, skipped, with_skip
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
-from qwenperf.workloads.case import REFERENCE_RUNGS
 from qwenperf.workloads.suites import SUITES
 
 GATES = (shapes.GATE, tokens.GATE, rotary.GATE, memory.GATE, throughput.GATE, scaling.GATE)
 """Every gate, in the order in which verdicts are shown."""
 
-_OWNED = (shapes.METRIC, throughput.METRIC, scaling.METRIC)
+_METRIC_OF = {gate.GATE: gate.METRIC for gate in (shapes, throughput, scaling)}
+_OWNED = tuple(_METRIC_OF.values())
 """Metrics whose budgets a gate of their own judges."""
 
 
@@ -30,9 +30,10 @@ def judge_case(
     ``peers`` are the cases of the same run by id; ``environment`` is the class of the machine, for absolute budgets.
     """
     budget = budgets.for_case(case.id, environment)
-    verdicts = [*_gates(case, budget, peers), *_metrics(case, budget)]
-    if case.spec.get("engine") in REFERENCE_RUNGS:
-        verdicts = [_reference(case, verdict) for verdict in verdicts]
+    gates = [_declared(verdict, budget) for verdict in _gates(case, budget, peers)]
+    if case.spec.get("reference"):
+        gates = [_reference(case, verdict, budget) for verdict in gates]
+    verdicts = [*gates, *_metrics(case, budget)]
     if case.status is not Status.MEASURED:
         verdicts = [_not_measured(case, verdict) for verdict in verdicts]
     return tuple(verdicts)
@@ -47,7 +48,7 @@ def judge_run(run: RunRecord, budgets: BudgetSet) -> RunRecord:
     peers = {case.id: case for case in run.cases}
     judge = partial(judge_case, budgets=budgets, peers=peers, environment=environment)
     cases = tuple(replace(case, verdicts=judge(case)) for case in run.cases)
-    kept = tuple(finding for finding in run.findings if finding.code != "budget-unmatched")
+    kept = tuple(finding for finding in run.findings if finding.code != UNMATCHED)
     known = [*peers, *run.declared, *(case.id for suite in SUITES.values() for case in suite.cases)]
     return replace(run, cases=cases, findings=kept + budgets.unmatched(known))
 
@@ -63,29 +64,37 @@ def _gates(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]
     ]
 
 
+def _declared(verdict: Verdict, budget: CaseBudget) -> Verdict:
+    """Mark a gate that was skipped though its metric has a budget."""
+    declared = _METRIC_OF.get(verdict.gate) in budget.limits
+    return with_skip(verdict, NOT_JUDGED) if declared and verdict.outcome is Outcome.SKIPPED else verdict
+
+
 def _metrics(case: CaseRecord, budget: CaseBudget) -> list[Verdict]:
     """Return one verdict, gate ``budget:<metric>``, for each metric with a budget and no gate of its own."""
-    verdicts = []
-    for name, limit in budget.limits.items():
-        if name in _OWNED:
-            continue
-        seen = case.metrics.get(name)
-        if seen is None:
-            verdicts.append(skipped(f"budget:{name}", f"{name} was not measured"))
-        else:
-            found = check(limit, seen)
-            verdicts.append(
-                Verdict(gate=f"budget:{name}", outcome=found.outcome, summary=found.text, detail=(limit.origin,))
-            )
+    limits = {name: limit for name, limit in budget.limits.items() if name not in _OWNED}
     outside = {name: reason for name, reason in budget.outside.items() if name not in _OWNED}
-    return verdicts + [skipped(f"budget:{name}", f"budget skipped: {reason}") for name, reason in outside.items()]
+    skips = [skipped(f"budget:{name}", f"budget skipped: {reason}") for name, reason in outside.items()]
+    return [*(_metric(case, limit) for limit in limits.values()), *(with_skip(one, ELSEWHERE) for one in skips)]
 
 
-def _reference(case: CaseRecord, verdict: Verdict) -> Verdict:
-    """Keep the tokens of a slow rung judged, and nothing else."""
-    if verdict.gate == tokens.GATE:
+def _metric(case: CaseRecord, limit: Limit) -> Verdict:
+    gate, seen = f"budget:{limit.metric}", case.metrics.get(limit.metric)
+    if seen is None:
+        advice = "Drop the budget, or measure the case in a way that gives this metric."
+        return with_skip(skipped(gate, f"{limit.metric} was not measured", [limit.origin], advice), NOT_JUDGED)
+    found = check(limit, seen)
+    data = {} if found.smallest_effect is None else {"smallest_effect": found.smallest_effect}
+    return Verdict(gate=gate, outcome=found.outcome, summary=found.text, detail=(limit.origin,), data=data)
+
+
+def _reference(case: CaseRecord, verdict: Verdict, budget: CaseBudget) -> Verdict:
+    """Excuse a slow rung from stable shapes and flat steps, unless a budget asks for them or a call was refused."""
+    if verdict.gate not in {shapes.GATE, scaling.GATE} or _METRIC_OF[verdict.gate] in budget.limits:
         return verdict
-    return skipped(verdict.gate, f"{case.spec.get('engine')} is a reference rung: it is there to be measured against")
+    if verdict.gate == shapes.GATE and any(event.refused for event in case.evidence.compiles):
+        return verdict
+    return skipped(verdict.gate, f"{case.spec.get('engine')} is a reference rung, there to be measured against")
 
 
 def _not_measured(case: CaseRecord, verdict: Verdict) -> Verdict:

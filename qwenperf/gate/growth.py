@@ -1,7 +1,7 @@
 """What warm-up hides from gate "shapes": a state that grows, so that one request compiles for nearly every token.
 
 Once a request has compiled every length, the next one of the same length finds them all; a service, whose requests
-differ, never gets there.
+differ, never gets there. Where all was compiled before anybody looked, the states themselves tell.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from qwenperf.schema.records import CaseRecord, CompileEvent
+from qwenperf.schema.records import CaseRecord, CompileEvent, Finding
 
 PHASE = "cold"
+
+STATE_GROWS = "state-grows"
+"""The code of a finding: ``data`` says in how many ``steps`` a state changed, and its last ``argument``, before, after.
+"""
 
 LEAST = 3
 """Fewer new shapes in one request may be buckets, or a prefill in chunks."""
@@ -29,3 +33,8 @@ def growing(case: CaseRecord) -> list[CompileEvent]:
             by_function[event.function].append(event)
     most = max(by_function.values(), key=len, default=[])
     return most if len(most) >= max(LEAST, (new_tokens - 1) // 2) else []
+
+
+def growing_state(case: CaseRecord) -> Finding | None:
+    """Return the finding that says that the state changes its shape in each step, if there is one."""
+    return next((finding for finding in case.findings if finding.code == STATE_GROWS), None)

@@ -6,31 +6,49 @@ output. A copy of the cache within the step costs as much as reading it, at ever
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from qwenperf import units
+from qwenperf.gate.programs import decode_programs
 from qwenperf.gate.verdict import failed, passed, skipped
-from qwenperf.schema.records import CaseRecord, ProgramFacts, Verdict
+from qwenperf.schema.records import CaseRecord, Outcome, ProgramFacts, Verdict
 
 GATE = "cache-alias"
 
 _ADVICE = (
     "Donate the cache (donate_argnames), and return it with the shape, dtype, sharding and order that it came with."
 )
+_CACHE_NAME = re.compile(r"(state|cache|kv|past)", re.IGNORECASE)
+
 _COPY_ADVICE = "Update the cache with dynamic_update_slice, and do not read the old one after it was written."
 
 
 def judge(case: CaseRecord) -> Verdict:
-    """Judge that at least the cache's bytes are aliased, and that no array of the cache's shape is copied."""
-    program, cache = case.evidence.program, case.metrics.get("kv_cache_allocated_bytes")
-    missing = _missing(program, None if cache is None else cache.value)
+    """Judge of every program that makes tokens that all cache arrays are aliased, and that none is copied or rewritten.
+
+    An engine with its loop on the device runs the loop and never the single step: both are read.
+    """
+    programs, cache = decode_programs(case), case.metrics.get("kv_cache_allocated_bytes")
+    missing = _missing(programs, None if cache is None else cache.value)
     if missing:
         return skipped(GATE, missing[0], advice=missing[1])
-    assert program is not None
     assert cache is not None
-    aliased, size = program.alias_bytes or 0, int(cache.value)
+    size = int(cache.value)
+    verdicts = [_judge_program(program, size) for program in programs]
+    return next((verdict for verdict in verdicts if verdict.outcome is Outcome.FAIL), verdicts[0])
+
+
+def _judge_program(program: ProgramFacts, size: int) -> Verdict:
+    aliased, lost = program.alias_bytes or 0, [name for name in program.unaliased_donations if _of_cache(name, program)]
+    data = {"program": program.name, "alias_bytes": aliased, "cache_bytes": size}
+    data["unaliased"] = list(program.unaliased_donations)
     names = ", ".join(f"`{name}`" for name in program.unaliased_donations)
-    data = {"alias_bytes": aliased, "cache_bytes": size, "unaliased": list(program.unaliased_donations)}
     if aliased < size:
         return failed(GATE, _not_aliased(program, aliased, size, names), program.cache_copies, _ADVICE, **data)
+    if lost:
+        summary = f"{program.name}: `{lost[0]}` was donated and did not alias: it is copied at each step"
+        return failed(GATE, summary, [f"not aliased: `{name}`" for name in lost], _ADVICE, **data)
     if program.cache_copies:
         copies = f"{len(program.cache_copies)} time{'s' * (len(program.cache_copies) != 1)}"
         summary = f"{program.name} copies an array of the cache's shape {copies}: {program.cache_copies[0]}"
@@ -39,13 +57,21 @@ def judge(case: CaseRecord) -> Verdict:
     return passed(GATE, f"the cache of {units.byte_count(size)} is updated in place", detail, **data)
 
 
-def _missing(program: ProgramFacts | None, cache: float | None) -> tuple[str, str] | None:
+def _of_cache(donation: str, program: ProgramFacts) -> bool:
+    """Say whether a lost donation (``state.k[0] f32[2,36,64]``) is a cache array: by shape, or by name without one."""
+    path, _, shape = donation.partition(" ")
+    if shape and program.cache_shapes:
+        return shape in program.cache_shapes
+    return _CACHE_NAME.match(path) is not None
+
+
+def _missing(programs: Sequence[ProgramFacts], cache: float | None) -> tuple[str, str] | None:
     """Return what is missing for a verdict and how to get it."""
     if cache == 0:
         return "the engine has no cache", ""
     if cache is None:
         return "the size of the cache is not known", "Give the engine `facts` with `kv_cache_allocated_bytes`."
-    if program is None or program.alias_bytes is None:
+    if not programs or any(program.alias_bytes is None for program in programs):
         return "the compiled decode step was not read", "Give the engine `programs`, with the compiled decode step."
     return None
 

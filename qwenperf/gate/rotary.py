@@ -1,9 +1,13 @@
-"""Gate "rotary": the compiled decode step computes no sine and no cosine; the tables come from outside."""
+"""Gate "rotary": no program that makes tokens computes a sine or cosine; the tables come from outside.
+
+A request of an engine with its loop on the device runs the loop and never the single step: both are read.
+"""
 
 from __future__ import annotations
 
+from qwenperf.gate.programs import decode_programs
 from qwenperf.gate.verdict import failed, passed, skipped
-from qwenperf.schema.records import CaseRecord, Verdict
+from qwenperf.schema.records import CaseRecord, ProgramFacts, Verdict
 
 GATE = "rotary"
 
@@ -11,17 +15,22 @@ _MAX_LINES = 8
 
 
 def judge(case: CaseRecord) -> Verdict:
-    """Judge that the program of the decode step has no trigonometric operation."""
-    program = case.evidence.program
-    if program is None or not program.operations:
-        what = (
-            "the compiled decode step was not read" if program is None else f"no operation of {program.name} was read"
-        )
+    """Judge that neither the decode step nor a loop around it has a trigonometric operation."""
+    programs = decode_programs(case)
+    unread = next((program.name for program in programs if not program.operations), "")
+    if unread or not programs:
+        what = f"no operation of {unread} was read" if unread else "the compiled decode step was not read"
         return skipped(GATE, what, advice="Give the engine `programs`, with the compiled decode step.")
+    wrong = next((program for program in programs if program.trigonometric), None)
+    if wrong is not None:
+        return _computes(wrong)
+    operations = sum(sum(program.operations.values()) for program in programs)
+    names = " and ".join(program.name for program in programs)
+    return passed(GATE, f"no sine or cosine among the {operations:,} operations of {names}")
+
+
+def _computes(program: ProgramFacts) -> Verdict:
     found = program.trigonometric
-    if not found:
-        operations = sum(program.operations.values())
-        return passed(GATE, f"no sine or cosine among the {operations:,} operations of {program.name}")
     places = f" and {len(found) - 1} other place{'s' * (len(found) > 2)}" if len(found) > 1 else ""
     more = [f"and {len(found) - _MAX_LINES} more"] if len(found) > _MAX_LINES else []
     return failed(
@@ -30,4 +39,5 @@ def judge(case: CaseRecord) -> Verdict:
         [*found[:_MAX_LINES], *more],
         advice="Compute the rotary tables once, when the model is loaded, and pass them to the step as arguments.",
         count=len(found),
+        program=program.name,
     )

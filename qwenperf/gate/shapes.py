@@ -1,6 +1,6 @@
 """Gate "shapes": after warm-up no program is compiled, so every step of every request has shapes seen before.
 
-A state that grows within a request fails too, though warm-up meets all its lengths: see ``growth``.
+A state that grows within a request fails too, though warm-up meets all its lengths, or met them before: see ``growth``.
 A program taken from the persistent cache counts too: its signature was new all the same. So does a call that an
 ahead-of-time executable refused, whenever it did.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from qwenperf import units
 from qwenperf.gate.budget_set import CaseBudget
-from qwenperf.gate.growth import growing
+from qwenperf.gate.growth import growing, growing_state
 from qwenperf.gate.verdict import failed, passed, skipped
 from qwenperf.schema.records import CaseRecord, CompileCause, CompileEvent, Verdict
 
@@ -46,6 +46,9 @@ def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
     grown = growing(case)
     if count <= allowed and len(grown) > allowed:
         return _grows(grown)
+    state = growing_state(case)
+    if count <= allowed and state and state.data["steps"] > allowed:
+        return failed(GATE, f"one program a length: {state.message}", advice=_GROWS, **state.data)
     if count <= allowed:
         return passed(GATE, _kept(case, count), count=count, allowed=allowed)
     return failed(

@@ -7,11 +7,12 @@ work that was not waited for, or not done.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from qwenperf import units
 from qwenperf.gate.budget_set import CaseBudget, Times
 from qwenperf.gate.limits import Check, Reading, check, compare, reading
-from qwenperf.gate.verdict import failed, skipped, worst
+from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, failed, skipped, with_skip, worst
 from qwenperf.schema.metrics import Direction, lookup
 from qwenperf.schema.records import CaseRecord, Outcome, Status, Verdict
 
@@ -37,14 +38,24 @@ def judge(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord])
         return failed(GATE, f"implausible: {impossible}", advice=_WAIT)
     checks = [*_absolute(case, budget), *_multiple(case, budget, peers), *_share(case, budget)]
     outside = [f"{METRIC} budget skipped: {budget.outside[METRIC]}"] if METRIC in budget.outside else []
+    if not checks and not outside:
+        advice = "`qwenperf budgets propose RUN` writes budgets."
+        return skipped(GATE, f"no throughput budget declared{_speed(case)}", advice=advice)
     if not checks:
-        advice = "" if outside else "`qwenperf budgets propose RUN` writes budgets."
-        return skipped(GATE, outside[0] if outside else f"no throughput budget declared{_speed(case)}", advice=advice)
+        return with_skip(skipped(GATE, outside[0]), ELSEWHERE)
+    return _verdict(checks, outside)
+
+
+def _verdict(checks: list[Check], outside: list[str]) -> Verdict:
     outcome = _together(checks)
     first = next(one for one in checks if one.outcome is outcome)
     rest = [one.text for one in checks if one is not first]
     advice = _ADVICE.get(outcome, "")
-    return Verdict(gate=GATE, outcome=outcome, summary=first.text, detail=(*rest, *outside), advice=advice)
+    verdict = Verdict(gate=GATE, outcome=outcome, summary=first.text, detail=(*rest, *outside), advice=advice)
+    if first.smallest_effect is not None:
+        verdict = replace(verdict, data={"smallest_effect": first.smallest_effect})
+    reasons = {one.skip for one in checks if one.skip}
+    return with_skip(verdict, NOT_JUDGED if NOT_JUDGED in reasons else ELSEWHERE) if reasons else verdict
 
 
 _ADVICE = {
@@ -115,26 +126,29 @@ def _share(case: CaseRecord, budget: CaseBudget) -> list[Check]:
         return []
     known = [case.metrics[name] for name in ("mbu", "mfu") if name in case.metrics]
     if not known:
-        return [
-            Check(outcome=Outcome.SKIPPED, text="share of the roofline not known: the case has neither mbu nor mfu")
-        ]
+        return [_unjudged("share of the roofline not known: the case has neither mbu nor mfu")]
     share: Reading = max((reading(metric) for metric in known), key=lambda one: one.value)
     return [compare("share of the roofline", share, "ratio", least=budget.min_roofline_share)]
 
 
 def _absent(case: CaseRecord, metric: str) -> Check:
     why = f": {case.evidence.voids[0]}" if case.evidence.voids else ""
-    return Check(outcome=Outcome.SKIPPED, text=f"{metric} was not measured{why}")
+    return _unjudged(f"{metric} was not measured{why}")
+
+
+def _unjudged(text: str) -> Check:
+    return Check(outcome=Outcome.SKIPPED, text=text, skip=NOT_JUDGED)
 
 
 def _no_peer(times: Times, peer: CaseRecord | None) -> Check:
     if peer is None:
-        why = f"the run has no case {times.rung!r} of this model and workload; add it"
+        why = f"the run was not asked for {times.rung!r} of this model and workload; add it"
     elif peer.status is not Status.MEASURED:
         why = f"{peer.id} {peer.status.value.replace('_', ' ')}"
     else:
         why = f"{peer.id} has no {times.metric}"
-    return Check(outcome=Outcome.SKIPPED, text=f"not compared with {times.rung}: {why}")
+    skip = ELSEWHERE if peer is None else NOT_JUDGED
+    return Check(outcome=Outcome.SKIPPED, text=f"not compared with {times.rung}: {why}", skip=skip)
 
 
 def _speed(case: CaseRecord) -> str:

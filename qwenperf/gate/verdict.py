@@ -6,6 +6,7 @@ Knows nothing of any single gate.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
@@ -14,6 +15,9 @@ FINE, FAILED, USAGE, INCONCLUSIVE, UNFIT, NOT_MEASURED, INTERNAL, INTERRUPTED = 
 
 PRECEDENCE = (INTERRUPTED, INTERNAL, USAGE, NOT_MEASURED, FAILED, UNFIT, INCONCLUSIVE, FINE)
 """Exit codes, the one that wins first."""
+
+UNMATCHED = "budget-unmatched"
+"""The code of the finding that a budget matches no case."""
 
 _WORST_FIRST = (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED, Outcome.PASS, Outcome.SKIPPED)
 
@@ -40,6 +44,23 @@ def inconclusive(gate: str, summary: str, detail: Iterable[str] = (), advice: st
     )
 
 
+NOT_JUDGED, ELSEWHERE = "not judged", "elsewhere"
+"""Why a declared budget has no verdict: nothing was measured for it, or it does not hold in this run.
+
+A budget holds elsewhere that was set for other machines, or that compares with a rung which the run was not asked for.
+"""
+
+
+def with_skip(verdict: Verdict, reason: str) -> Verdict:
+    """Return ``verdict`` saying that a declared budget behind it was not judged, for one of the reasons above."""
+    return replace(verdict, data={**verdict.data, "budget": reason})
+
+
+def skip_reason(verdict: Verdict) -> str:
+    """Return why a declared budget behind ``verdict`` was not judged; empty when all were, or none is declared."""
+    return str(verdict.data.get("budget", ""))
+
+
 def worst(outcomes: Iterable[Outcome]) -> Outcome | None:
     """Return the outcome that stands for all: fail, inconclusive, improved, pass; skipped only when all are.
 
@@ -59,10 +80,13 @@ def exit_code(run: RunRecord, inconclusive: str = "warn", others: Iterable[int] 
     """Return what the command ends with: 130, 70, 2, 5, 1, 4, 3 or 0, the first that holds.
 
     ``inconclusive`` is ``warn`` (0) or ``fail`` (3). ``others`` are codes that the run does not know of, such as
-    that of an error that ended a case. A case that was not measured counts as 5, unless a gate failed on what it left
+    that of an error that ended a case. A declared budget for which nothing was measured, and one that matches no case
+    that anybody knows, count as 5. A case that was not measured counts as 5, unless a gate failed on what it left
     behind (a refused call): then the gate says more.
     """
     codes = [FINE, *others, *(_code_of_case(case, inconclusive) for case in run.cases)]
+    if any(finding.code == UNMATCHED for finding in run.findings):
+        codes.append(NOT_MEASURED)
     if run.interrupted:
         codes.append(INTERRUPTED)
     if not any(case.status is Status.MEASURED for case in run.cases) and FAILED not in codes:
@@ -77,5 +101,7 @@ def _code_of_case(case: CaseRecord, inconclusive: str) -> int:
     if outcome is Outcome.FAIL:
         return FAILED
     if case.status is not Status.MEASURED:
+        return NOT_MEASURED
+    if any(skip_reason(verdict) == NOT_JUDGED for verdict in case.verdicts):
         return NOT_MEASURED
     return INCONCLUSIVE if outcome is Outcome.INCONCLUSIVE and inconclusive == "fail" else FINE

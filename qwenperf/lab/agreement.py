@@ -8,6 +8,7 @@ from qwenperf.adapters import prefix_logits
 from qwenperf.decode.engine import Engine, StepEngine
 from qwenperf.errors import UsageError
 from qwenperf.lab.check import UncachedLogits, check_tokens, find_reference
+from qwenperf.lab.divergence import equal_share, first_cell
 from qwenperf.lab.forms import Forms
 from qwenperf.schema.records import CaseRecord, Divergence, Evidence, TokenEvidence, metric
 from qwenperf.workloads.case import Workload
@@ -63,8 +64,7 @@ def _first_difference(tokens_BN: np.ndarray, trusted_BN: np.ndarray, name: str) 
     different = tokens_BN != trusted_BN
     if not different.any():
         return Divergence(equal=True, reference=name)
-    position = int(different.any(0).argmax())
-    row = int(different[:, position].argmax())
+    row, position = first_cell(different)
     return Divergence(
         equal=False,
         reference=name,
@@ -78,12 +78,11 @@ def _first_difference(tokens_BN: np.ndarray, trusted_BN: np.ndarray, name: str) 
 def _record(
     engine: Engine, workload: Workload, prompt_BT: np.ndarray, tokens_BN: np.ndarray, divergence: Divergence
 ) -> CaseRecord:
-    share = 1.0 if divergence.position is None else divergence.position / workload.new_tokens
     evidence = TokenEvidence(prompt=_rows(prompt_BT), generated=_rows(tokens_BN))
     return CaseRecord(
         id=f"{engine.name}/{workload.label}",
         spec={"engine": engine.name, "workload": vars(workload)},
-        metrics={"tokens_equal": metric("tokens_equal", share)},
+        metrics={"tokens_equal": metric("tokens_equal", equal_share(divergence, workload.new_tokens))},
         evidence=Evidence(tokens=evidence, divergence=divergence),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import jax
@@ -13,8 +14,9 @@ import numpy as np
 from qwenperf.adapters import StepsEngine
 from qwenperf.decode.engine import Engine, StepEngine
 from qwenperf.errors import RefusedCallError, UsageError
+from qwenperf.lab.growth import States
 from qwenperf.measure.compiles import CompileLog
-from qwenperf.schema.records import CaseRecord, Evidence, metric
+from qwenperf.schema.records import CaseRecord, Evidence, Finding, metric
 
 WARM_STEPS = 2
 """Decode steps that may compile: the first takes prefill's state, the second takes a step's own."""
@@ -29,6 +31,7 @@ class Watched:
     name: str
     log: CompileLog = field(default_factory=CompileLog)
     result: Any = None
+    findings: tuple[Finding, ...] = ()
 
     def record(self) -> CaseRecord:
         """Return the compiles as a case, so that a gate can read them."""
@@ -38,6 +41,7 @@ class Watched:
             spec={"calls": self.name},
             metrics={name: metric(name, count) for name, count in counts.items()},
             evidence=Evidence(compiles=self.log.events),
+            findings=self.findings,
         )
 
 
@@ -68,19 +72,36 @@ def repeat_calls(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]],
 
 
 def repeat_requests(engine: Engine, prompt_BT: np.ndarray, new_tokens: int) -> Watched:
-    """Generate with ``engine``: steady is all after the first steps, or the second request where it has no steps."""
+    """Make two requests of ``engine``, step by step too where it has steps; the result is the last request's tokens.
+
+    Steady is everything after the first steps, and the second request.
+    """
     if not isinstance(engine, StepEngine):
         request = (prompt_BT, new_tokens)
         return repeat_calls(engine.generate, [request, request], name=engine.name)
     watched = Watched(name=engine.name)
     with watched.log, _kept_refusals(watched.log):
-        tokens = _watch_steps(engine, watched.log).stream(prompt_BT, max(new_tokens, WARM_STEPS + 2))
-        with watched.log.phase("cold"):
-            made = [next(tokens) for _ in range(WARM_STEPS + 1)]
-        with watched.log.phase("steady"):
-            made += jax.block_until_ready(list(tokens))
-        watched.result = np.stack([np.asarray(token) for token in made], axis=1)[:, :new_tokens]
+        steps = _watch_steps(engine, watched.log)
+        watched.findings = _repeat_steps(steps, watched.log, prompt_BT, new_tokens)
+        generate = watched.log.watch(engine.generate, "generate")
+        # The steps may be what a request runs, or not: their programs may be warm, and the request's own are not.
+        for phase in ("warmup", "steady"):
+            with watched.log.phase(phase):
+                watched.result = np.asarray(generate(prompt_BT, new_tokens))
     return watched
+
+
+def _repeat_steps(steps: StepsEngine, log: CompileLog, prompt_BT: np.ndarray, new_tokens: int) -> tuple[Finding, ...]:
+    """Stream twice; return what the states of the first stream show."""
+    states = States()
+    seen = replace(steps, step=states.watch(steps.step))
+    tokens = seen.stream(prompt_BT, max(new_tokens, WARM_STEPS + 2))
+    with log.phase("cold"):
+        jax.block_until_ready(list(islice(tokens, WARM_STEPS + 1)))
+    with log.phase("steady"):
+        jax.block_until_ready(list(tokens))
+        jax.block_until_ready(list(steps.stream(prompt_BT, WARM_STEPS + 1)))
+    return states.findings()
 
 
 def _watch_steps(engine: StepEngine, log: CompileLog) -> StepsEngine:

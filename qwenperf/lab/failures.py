@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 from qwenperf.errors import QwenperfError
 from qwenperf.lab.executor import Ended, signal_name
@@ -39,6 +40,14 @@ def crashed(case: Case, ended: Ended, phase: str, last_words: str) -> CaseRecord
 def interrupted(case: Case, phase: str) -> CaseRecord:
     """Record the case that was running when somebody pressed Ctrl-C."""
     return _record(case, Status.INTERRUPTED, f"interrupted in phase {phase!r}.", None, phase)
+
+
+def with_kept(failure: CaseRecord, kept: CaseRecord | None) -> CaseRecord:
+    """Return ``failure`` with what its process had measured and left before it ended."""
+    if kept is None:
+        return failure
+    findings = (*kept.findings, *failure.findings)
+    return replace(failure, metrics=kept.metrics, evidence=kept.evidence, findings=findings)
 
 
 def _record(case: Case, status: Status, error: str, wall_s: float | None, phase: str) -> CaseRecord:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from qwenperf.adapters.prompt import greedy
 from qwenperf.decode.engine import Engine, StepEngine, StreamingEngine
 from qwenperf.errors import MeasurementError
 from qwenperf.workloads.case import Workload
@@ -57,11 +58,11 @@ class Forms:
 
 
 def _stepped(engine: StepEngine, prompt_BT: np.ndarray, new_tokens: int) -> Iterator[np.ndarray]:
-    """Choose greedily on the host from the logits of prefill and decode steps."""
+    """Choose greedily from the logits of prefill and decode steps, on the device: only tokens come to the host."""
     logits_BV, state = engine.prefill(prompt_BT)
     for left in range(new_tokens - 1, -1, -1):
-        tokens_B = np.asarray(logits_BV).argmax(-1).astype(np.int32)
-        yield tokens_B
+        tokens_B = greedy(logits_BV)
+        yield np.asarray(tokens_B)
         if left:
             logits_BV, state = engine.decode_step(tokens_B, state)
 

@@ -18,6 +18,9 @@ Named = Iterator[tuple[str, Metric]]
 BEYOND_CACHES_BYTES = 512_000_000
 """Weights smaller than this may lie in a processor's caches, where the memory roofline is no limit."""
 
+_TICK_S = 1e-9
+"""The clock's own resolution: no time is read as shorter."""
+
 _BYTES_SLACK = 1.5
 _FLOPS_SLACK = 4.0
 
@@ -37,6 +40,19 @@ def timed(name: str, samples: Sequence[float]) -> Metric:
     return metric(name, summary.median, samples=tuple(samples), interval=interval, coverage=summary.coverage)
 
 
+def rate(name: str, amount: float, samples_s: Sequence[float]) -> Metric:
+    """Return ``amount`` per second of ``samples_s``: the summary of the times turned round, so that both agree."""
+    times = timed("request_s", [max(seconds, _TICK_S) for seconds in samples_s])
+    low_s, high_s = times.interval or (times.value, times.value)
+    return metric(
+        name,
+        amount / times.value,
+        samples=tuple(amount / seconds for seconds in times.samples),
+        interval=(amount / high_s, amount / low_s),
+        coverage=times.coverage,
+    )
+
+
 def cold_metrics(workload: Workload, seconds: float) -> Named:
     """Yield what one cold request says."""
     yield "cold_request_s", metric("cold_request_s", seconds)
@@ -46,16 +62,14 @@ def cold_metrics(workload: Workload, seconds: float) -> Named:
 
 def request_metrics(workload: Workload, request_s: Sequence[float]) -> Named:
     """Yield what whole steady requests say."""
-    tokens = workload.batch * workload.new_tokens
     yield "request_s", timed("request_s", request_s)
-    yield "request_tokens_per_s", timed("request_tokens_per_s", [tokens / seconds for seconds in request_s])
+    yield "request_tokens_per_s", rate("request_tokens_per_s", workload.batch * workload.new_tokens, request_s)
 
 
 def first_token_metrics(workload: Workload, ttft_s: Sequence[float]) -> Named:
     """Yield what times to the first token say."""
-    tokens = workload.batch * workload.prompt_length
     yield "ttft_s", timed("ttft_s", ttft_s)
-    yield "prefill_tokens_per_s", timed("prefill_tokens_per_s", [tokens / seconds for seconds in ttft_s])
+    yield "prefill_tokens_per_s", rate("prefill_tokens_per_s", workload.batch * workload.prompt_length, ttft_s)
 
 
 def decode_metrics(
@@ -65,21 +79,21 @@ def decode_metrics(
     facts: EngineFacts,
     roofline: Roofline | None,
 ) -> Named:
-    """Yield what is left of a request after its first token; the first token's time is the median of its trials.
+    """Yield what is left of each request after the first token that was timed beside it.
 
-    Trials in which noise left no time are dropped, and without half of them there is nothing to say.
+    Every pair counts, also one in which noise left no time: its rate is bounded by the clock's tick alone. Where that
+    is the median, there is nothing to say.
     """
-    first = float(np.median(ttft_s))
-    tpot_s = [(seconds - first) / (workload.new_tokens - 1) for seconds in request_s if seconds > first]
-    if 2 * len(tpot_s) <= len(request_s):
+    steps = workload.new_tokens - 1
+    tpot_s = [(whole_s - first_s) / steps for whole_s, first_s in zip(request_s, ttft_s, strict=True)]
+    if float(np.median(tpot_s)) <= 0:
         return
     yield "tpot_s", timed("tpot_s", tpot_s)
-    yield "decode_tokens_per_s", timed("decode_tokens_per_s", [workload.batch / seconds for seconds in tpot_s])
+    yield "decode_tokens_per_s", rate("decode_tokens_per_s", workload.batch, tpot_s)
     if roofline and facts.bytes_per_step:
-        yield "mbu", timed("mbu", [facts.bytes_per_step / seconds / roofline.bytes_per_s for seconds in tpot_s])
+        yield "mbu", rate("mbu", facts.bytes_per_step / roofline.bytes_per_s, tpot_s)
     if roofline and facts.flops_per_step:
-        peak = flops_per_s(roofline, workload.dtype)
-        yield "mfu", timed("mfu", [facts.flops_per_step / seconds / peak for seconds in tpot_s])
+        yield "mfu", rate("mfu", facts.flops_per_step / flops_per_s(roofline, workload.dtype), tpot_s)
 
 
 def stream_metrics(stream: StreamEvidence) -> Named:

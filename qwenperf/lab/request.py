@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from qwenperf.adapters.prompt import as_tokens
 from qwenperf.decode.engine import Engine
 from qwenperf.lab.agreement import find_truth
 from qwenperf.lab.check import UncachedLogits
+from qwenperf.lab.growth import find_growth
 from qwenperf.lab.measure_engine import measure_engine
 from qwenperf.lab.options import Options
 from qwenperf.measure import environment
@@ -49,11 +50,14 @@ def make_request(
 
 
 def measure_request(request: Request, *, trials: int, case_id: str, spec: Mapping[str, Any], check: bool) -> CaseRecord:
-    """Measure a request in phases, against the roofline of this machine; ``check`` compares its tokens too."""
+    """Measure a request in phases, against the roofline of this machine; ``check`` compares its tokens too.
+
+    The record has no cold times: they belong to a process that has run nothing yet.
+    """
     truth = find_truth(request.engine, request.workload.prompt_length) if check else None
     fingerprint = environment.fingerprint(environment.describe())
     with CompileLog() as log:
-        return measure_engine(
+        case = measure_engine(
             request.engine,
             request.workload,
             request.prompt_BT,
@@ -65,3 +69,9 @@ def measure_request(request: Request, *, trials: int, case_id: str, spec: Mappin
             reference=truth,
             roofline=lambda: measure_roofline(fingerprint),
         )
+    # Cold is the first request of a fresh process, and this one has run whatever its caller wanted.
+    case = replace(case, metrics={name: value for name, value in case.metrics.items() if not name.startswith("cold_")})
+    if not check:
+        return case
+    growth = find_growth(request.engine, request.prompt_BT, request.workload.new_tokens)
+    return replace(case, findings=case.findings + growth)

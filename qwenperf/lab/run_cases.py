@@ -18,7 +18,7 @@ from qwenperf.lab.executor import Message, execute, log_tail
 from qwenperf.lab.options import Options
 from qwenperf.lab.run_folder import RunFolder, session_name, write_text
 from qwenperf.schema.codec import case_loads, dumps
-from qwenperf.schema.records import CaseRecord, Finding, RunRecord, Severity
+from qwenperf.schema.records import CaseRecord, Finding, RunRecord, Severity, Status
 from qwenperf.workloads.case import Case
 
 STARTING = "starting"
@@ -78,7 +78,7 @@ def run_cases(
         try:
             record = child.measure(options, command)
         except KeyboardInterrupt:
-            record = failures.interrupted(case, child.phase)
+            record = failures.with_kept(failures.interrupted(case, child.phase), child.kept())
             run = replace(run, interrupted=True)
         run = judge(_with_case(run, record, child))
         write_text(folder.record, dumps(run))
@@ -117,13 +117,20 @@ class _Child:
             on_message=self._hear,
             environ=child_environ(os.environ),
         )
+        record = self.kept()
         if ended.timed_out:
-            return failures.timed_out(case, ended, self.phase)
-        try:
-            record = case_loads(out.read_text(encoding="utf-8"), str(out))
-        except (OSError, RecordError):
-            return failures.crashed(case, ended, self.phase, log_tail(log))
+            return failures.with_kept(failures.timed_out(case, ended, self.phase), record)
+        if record is None or record.status is Status.INTERRUPTED:
+            return failures.with_kept(failures.crashed(case, ended, self.phase, log_tail(log)), record)
         return replace(record, wall_s=ended.wall_s)
+
+    def kept(self) -> CaseRecord | None:
+        """Return the record that the process left, perhaps before its end; ``None`` where it left none."""
+        out = self._folder.case(session_name(self._case.id))
+        try:
+            return case_loads(out.read_text(encoding="utf-8"), str(out))
+        except (OSError, RecordError):
+            return None
 
     def _hear(self, message: Message) -> None:
         if "environment" in message:

@@ -19,9 +19,15 @@ from qwenperf.workloads.case import Case
 
 
 def run_case(
-    case: Case, options: Options | None = None, *, on_phase: Callable[[str], None] = lambda _: None
+    case: Case,
+    options: Options | None = None,
+    *,
+    on_phase: Callable[[str], None] = lambda _: None,
+    on_steady: Callable[[CaseRecord], None] = lambda _: None,
 ) -> CaseRecord:
     """Build the case's engine and measure it. Cold figures are cold only in a fresh process.
+
+    ``on_steady`` is given what there is when all is timed and nothing is checked yet.
 
     Raises:
       UnknownNameError: no such model, engine or dtype.
@@ -48,5 +54,6 @@ def run_case(
             roofline=(lambda: measure_roofline(fingerprint)) if options.roofline else None,
             to_text=None if model.tokenizer is None else model.tokenizer.decode,
             on_phase=on_phase,
+            on_steady=lambda seen: on_steady(replace(seen, findings=(*model.findings, *seen.findings))),
         )
     return replace(record, findings=(*model.findings, *record.findings))

@@ -1,25 +1,26 @@
-"""The steady phase: timed requests and streams, each window repeated once when it is void."""
+"""The steady phase: timed requests and first tokens by turns, all repeated once when a window is void.
+
+A trial is a request and right behind it a stream (or a first token): what slows the machine for a while slows both, so
+that their difference, the time of decoding, is one of neighbours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from qwenperf.lab.forms import Forms, stack
 from qwenperf.lab.metrics import Floors
-from qwenperf.measure.clock import Clock, StreamWindow
+from qwenperf.measure.clock import Clock, StreamWindow, Window
 from qwenperf.schema.records import Finding, Severity, StreamEvidence
 
 
 class _Window(Protocol):
     @property
     def voids(self) -> tuple[str, ...]: ...
-
-
-W = TypeVar("W", bound=_Window)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,55 +33,59 @@ class Steady:
     streamed: np.ndarray | None
     repeated: np.ndarray
     voids: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
 
 
 def measure_steady(forms: Forms, clock: Clock, trials: int, floors: Floors) -> Steady:
-    """Time ``trials`` whole requests and as many streams (or first tokens, where the engine has no stream)."""
-    requests, void_requests, notes = _twice(
-        "request", lambda: clock.window(forms.request, trials, floor_s=floors.request_s)
-    )
-    if not forms.streams:
-        first, void_first, more = _twice("first token", lambda: clock.window(forms.first_token, trials))
-        return Steady(
-            request_s=() if void_requests else requests.samples_s,
-            ttft_s=() if void_first else first.samples_s,
-            stream=None,
-            streamed=None,
-            repeated=requests.result,
-            voids=void_requests + void_first,
-            findings=notes + more,
-        )
-    streams, void_streams, more = _twice("stream", lambda: clock.stream(forms.stream, trials, floor_s=floors.step_s))
-    return Steady(
-        request_s=() if void_requests else requests.samples_s,
-        ttft_s=() if void_streams else streams.first_s,
-        stream=None if void_streams else _evidence(forms, streams),
-        streamed=stack(streams.items),
-        repeated=requests.result,
-        voids=void_requests + void_streams,
-        findings=notes + more,
-    )
-
-
-def _twice(name: str, measure: Callable[[], W]) -> tuple[W, tuple[str, ...], tuple[Finding, ...]]:
-    """Measure a window, once more when it is void; return it, why it is void still, and a note about the first."""
-    window = measure()
-    if not window.voids:
-        return window, (), ()
-    again = measure()
+    """Time ``trials`` whole requests, each followed by a stream (or a first token, where the engine has no stream)."""
+    first = _measure(forms, clock, trials, floors)
+    if not first.voids:
+        return first
+    again = _measure(forms, clock, trials, floors)
     if again.voids:
-        return again, tuple(f"{name}: {void}" for void in again.voids), ()
+        return again
     note = Finding(
         code="window-repeated",
         severity=Severity.NOTE,
-        message=f"the first {name} window was void and was repeated: {window.voids[0]}.",
-        data={"voids": list(window.voids)},
+        message=f"the first steady window was void and was repeated: {first.voids[0]}.",
+        data={"voids": list(first.voids)},
     )
-    return again, (), (note,)
+    return replace(again, findings=(note,))
 
 
-def _evidence(forms: Forms, streams: StreamWindow[np.ndarray]) -> StreamEvidence:
+def _measure(forms: Forms, clock: Clock, trials: int, floors: Floors) -> Steady:
+    requests: list[Window[np.ndarray]] = []
+    firsts: list[Window[np.ndarray]] = []
+    streams: list[StreamWindow[np.ndarray]] = []
+    for trial in range(1, trials + 1):
+        requests.append(clock.window(forms.request, 1, floor_s=floors.request_s, first_trial=trial))
+        if forms.streams:
+            streams.append(clock.stream(forms.stream, 1, floor_s=floors.step_s, first_trial=trial))
+        else:
+            firsts.append(clock.window(forms.first_token, 1, first_trial=trial))
+    void_requests = _voids("request", requests)
+    void_firsts = _voids("stream", streams) + _voids("first token", firsts)
+    samples_s = [window.first_s for window in streams] + [window.samples_s for window in firsts]
+    return Steady(
+        request_s=() if void_requests else _flat([window.samples_s for window in requests]),
+        ttft_s=() if void_firsts else _flat(samples_s),
+        stream=_evidence(forms, streams) if streams and not void_firsts else None,
+        streamed=stack(streams[-1].items) if streams else None,
+        repeated=requests[-1].result,
+        voids=void_requests + void_firsts,
+    )
+
+
+def _voids(name: str, windows: Sequence[_Window]) -> tuple[str, ...]:
+    return tuple(f"{name}: {void}" for window in windows for void in window.voids)
+
+
+def _flat(parts: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(seconds for part in parts for seconds in part)
+
+
+def _evidence(forms: Forms, streams: Sequence[StreamWindow[np.ndarray]]) -> StreamEvidence:
     """Say at which position each step wrote: the first of them writes right behind the prompt."""
     start = forms.workload.prompt_length
-    return StreamEvidence(positions=tuple(range(start, start + len(streams.step_s[0]))), step_s=streams.step_s)
+    step_s = tuple(trial for window in streams for trial in window.step_s)
+    return StreamEvidence(positions=tuple(range(start, start + len(step_s[0]))), step_s=step_s)

@@ -2,46 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from qwenperf.errors import RefusedCallError
 from qwenperf.lab.forms import Forms
 from qwenperf.lab.options import Options
 from qwenperf.measure.capture import Capture, capture
+from qwenperf.schema.records import Finding, Severity
 
 
 def trace_steps(forms: Forms, options: Options) -> Capture:
-    """Capture a few warm decode steps; one whole request of an engine that cannot step."""
-    step, count = _repeatable(forms, options.trace_steps)
-    return capture(
-        Path(options.trace_folder or "."),
-        options.session,
-        step,
-        steps=count,
-        max_bytes=options.trace_max_bytes,
-        deadline_s=options.trace_deadline_s,
+    """Capture a few warm decode steps; one whole request of an engine that cannot step.
+
+    Whatever goes wrong (a full disk, the profiler) is a finding: what was measured before is worth keeping.
+
+    Raises:
+      RefusedCallError: an executable refused its arguments, which says something of the engine and not of the trace.
+    """
+    try:
+        return _capture(forms, options)
+    except RefusedCallError:
+        raise
+    except Exception as error:  # noqa: BLE001  (the profiler raises what it likes)
+        return Capture(findings=(_lost(error),))
+
+
+def _lost(error: Exception) -> Finding:
+    return Finding(
+        code="trace-lost",
+        severity=Severity.WARNING,
+        message=f"no trace: {type(error).__name__}: {' '.join(str(error).split())}",
+        advice="Make room, or run with --no-trace. The measurement is whole without it.",
     )
 
 
-def _repeatable(forms: Forms, most: int) -> tuple[Callable[[], object], int]:
-    """Return a step that may be taken for ever, and how often before it would have to begin a new request."""
+def _capture(forms: Forms, options: Options) -> Capture:
+    folder = Path(options.trace_folder or ".")
+    save = partial(
+        capture,
+        folder,
+        options.session,
+        max_bytes=options.trace_max_bytes,
+        deadline_s=options.trace_deadline_s,
+    )
     decode_steps = forms.workload.new_tokens - 1
     if not forms.streams or decode_steps < 2:
-        return forms.request, 1
-    return _stepping(_decode_steps(forms)), min(most, decode_steps - 1)
+        return save(forms.request, steps=1)
+    stream = Stream(forms=forms)
+    steps = min(options.trace_steps, decode_steps - 1)
+    return save(stream.step, begin=stream.begin, steps=steps)
 
 
-def _stepping(steps: Iterator[object]) -> Callable[[], object]:
-    """Return a function that takes one step, after taking the first: what is captured has prefill behind it."""
-    next(steps)
-    return partial(next, steps)
+@dataclass(kw_only=True)
+class Stream:
+    """Decode steps of one request; ``begin`` starts it anew and takes prefill and a first step."""
 
+    forms: Forms
+    _tokens: Iterator[np.ndarray] = field(init=False, default_factory=lambda: iter(()))
 
-def _decode_steps(forms: Forms) -> Iterator[np.ndarray]:
-    """Yield after each decode step; a capture that is repeated may need those of another request."""
-    while True:
-        yield from islice(forms.stream(), 1, None)
+    def begin(self) -> None:
+        """Leave the request that may be under way, and bring a new one to its second step."""
+        self._tokens = self.forms.stream()
+        next(self._tokens)
+        next(self._tokens)
+
+    def step(self) -> np.ndarray:
+        """Take one decode step."""
+        return next(self._tokens)

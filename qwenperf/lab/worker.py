@@ -1,7 +1,8 @@
 """One case in a process of its own: ``python -m qwenperf.lab.worker SPEC OUT DESCRIPTOR``.
 
 SPEC is JSON with a case and its options, OUT the file for the record, DESCRIPTOR the pipe for progress. The record is
-written whole or not at all. Our own errors become a record; anything else is a traceback in the log and a crash.
+written whole or not at all; one with status ``interrupted`` holds what was timed before the checks. Our own errors
+become a record; anything else is a traceback in the log and a crash.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from qwenperf.lab import failures
 from qwenperf.lab.options import Options
 from qwenperf.lab.run_folder import write_text
 from qwenperf.schema.codec import dumps
+from qwenperf.schema.records import CaseRecord, Status
 from qwenperf.workloads.case import Case
 
 
@@ -40,7 +42,12 @@ def main(arguments: Sequence[str]) -> None:
 
         seen = environment.describe()
         say({"environment": seen, "findings": [asdict(finding) for finding in environment.findings(seen)]})
-        record = run_case(case, options, on_phase=lambda name: say({"phase": name}))
+
+        def keep(record: CaseRecord) -> None:
+            # Whoever kills this process from here on still has what was timed.
+            write_text(out, dumps(replace(record, status=Status.INTERRUPTED)))
+
+        record = run_case(case, options, on_phase=lambda name: say({"phase": name}), on_steady=keep)
     except QwenperfError as error:
         record = failures.refused(case, error)
     write_text(out, dumps(record))

@@ -44,6 +44,7 @@ class _Request:
     folder: Path
     session: str
     step: Callable[[], object]
+    begin: Callable[[], object]
     steps: int
     max_bytes: int
     deadline_s: float
@@ -68,6 +69,7 @@ def capture(
     session: str,
     step: Callable[[], object],
     *,
+    begin: Callable[[], object] = lambda: None,
     steps: int = 8,
     max_bytes: int = 64_000_000,
     deadline_s: float = 30.0,
@@ -75,7 +77,8 @@ def capture(
 ) -> Capture:
     """Profile ``steps`` calls of ``step`` into ``folder/plugins/profile/<session>/<host>.xplane.pb``.
 
-    Stops early at ``deadline_s``. A profile without our steps or without operations is taken once more.
+    ``begin`` is called before each attempt, outside the profile, so that each sees the same steps. Stops early at
+    ``deadline_s``. A profile without our steps or without operations is taken once more.
 
     Raises:
       UsageError: ``session`` is no folder name, or fewer than one step.
@@ -86,7 +89,14 @@ def capture(
     if steps < 1:
         raise UsageError(f"{steps} steps asked for; a trace needs at least 1.")
     request = _Request(
-        folder=folder, session=session, step=step, steps=steps, max_bytes=max_bytes, deadline_s=deadline_s, now=now
+        folder=folder,
+        session=session,
+        step=step,
+        begin=begin,
+        steps=steps,
+        max_bytes=max_bytes,
+        deadline_s=deadline_s,
+        now=now,
     )
     try:
         return _attempt(request)
@@ -149,6 +159,7 @@ def _record(request: _Request, work: Path) -> int:
     options = ProfileOptions()
     options.session_id = request.session
     options.python_tracer_level = 0
+    jax.block_until_ready(request.begin())
     try:
         jax.profiler.start_trace(str(work), profiler_options=options)
     except RuntimeError as error:

@@ -84,11 +84,18 @@ class Clock:
             return Timed(result, self._now() - start)
 
     def window(
-        self, function: Callable[[], T], trials: int, phase: str = "steady", floor_s: float | None = None
+        self,
+        function: Callable[[], T],
+        trials: int,
+        phase: str = "steady",
+        floor_s: float | None = None,
+        *,
+        first_trial: int = 1,
     ) -> Window[T]:
         """Time ``trials`` calls, each blocked on, as phase ``phase`` of the compile log.
 
-        ``floor_s`` is the shortest time that one call can take at all (from the roofline).
+        ``floor_s`` is the shortest time that one call can take at all (from the roofline); ``first_trial`` is what
+        messages call the first of them.
 
         Raises:
           UsageError: fewer than one trial.
@@ -97,12 +104,12 @@ class Clock:
         _check_trials(trials)
         samples, voids = [], []
         with self._log.phase(phase):
-            for trial in range(trials):
+            for trial in range(first_trial, first_trial + trials):
                 seen = len(self._log.events)
                 result, seconds = self.call(function)
                 samples.append(seconds)
-                voids += self._voids(f"trial {trial + 1}", seen)
-                voids += _too_fast(f"trial {trial + 1}", seconds, floor_s)
+                voids += self._voids(f"trial {trial}", seen)
+                voids += _too_fast(f"trial {trial}", seconds, floor_s)
         return Window(samples_s=tuple(samples), result=result, voids=tuple(voids))
 
     def stream(
@@ -111,8 +118,12 @@ class Clock:
         trials: int,
         phase: str = "steady",
         floor_s: float | None = None,
+        *,
+        first_trial: int = 1,
     ) -> StreamWindow[T]:
         """Time each item of ``trials`` streams, blocked on as it comes; ``floor_s`` is for one step after the first.
+
+        ``first_trial`` is what messages call the first of them.
 
         Raises:
           UsageError: fewer than one trial.
@@ -122,15 +133,15 @@ class Clock:
         _check_trials(trials)
         first, steps, voids = [], [], []
         with self._log.phase(phase), self._log.refusals():
-            for trial in range(trials):
+            for trial in range(first_trial, first_trial + trials):
                 seen = len(self._log.events)
                 timed = list(self._items(start))
                 if not timed:
-                    raise QwenperfError(f"stream {trial + 1} of {trials} ended without an item.")
+                    raise QwenperfError(f"stream {trial} ended without an item.")
                 first.append(timed[0].seconds)
                 steps.append(tuple(item.seconds for item in timed[1:]))
-                voids += self._voids(f"trial {trial + 1}", seen)
-                voids += _too_fast(f"trial {trial + 1}", min(steps[-1], default=float("inf")), floor_s)
+                voids += self._voids(f"trial {trial}", seen)
+                voids += _too_fast(f"trial {trial}", min(steps[-1], default=float("inf")), floor_s)
         items = tuple(item.result for item in timed)
         return StreamWindow(first_s=tuple(first), step_s=tuple(steps), items=items, voids=tuple(voids))
 

@@ -32,17 +32,6 @@ def peak_rss_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def device_peak_bytes() -> int | None:
-    """Return the most that was allocated on the first device; ``None`` where it does not count (CPU)."""
-    stats = jax.local_devices()[0].memory_stats()
-    return int(stats["peak_bytes_in_use"]) if stats and "peak_bytes_in_use" in stats else None
-
-
-def tree_bytes(tree: Any) -> int:
-    """Return the bytes of all arrays in ``tree``."""
-    return sum(int(getattr(leaf, "nbytes", 0)) for leaf in jax.tree.leaves(tree))
-
-
 def program_facts(
     name: str,
     compiled: jax.stages.Compiled,
@@ -68,6 +57,7 @@ def program_facts(
         trigonometric=facts.trigonometric(module),
         unaliased_donations=_unaliased(module, donated, donated_bytes, sizes["alias_bytes"]),
         cache_copies=facts.copies(module, cache_shapes),
+        cache_shapes=tuple(cache_shapes),
         fingerprint=fingerprint(text) if text else "",
         extra={"lowered_trigonometric": stablehlo.trigonometric(lowered_text)} if lowered_text else {},
     )

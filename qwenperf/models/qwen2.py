@@ -7,6 +7,8 @@ from qwenperf.models.family import Shapes, heads_width, rotary_family
 
 
 def _attention(config: ModelConfig) -> Shapes:
+    if not config.attention_bias:
+        return
     queries, keys = heads_width(config)
     for name, out in (("q_proj", queries), ("k_proj", keys), ("v_proj", keys)):
         yield f"self_attn.{name}.bias", (out,)

@@ -1,9 +1,8 @@
 """Weights from a seed, made in place on the device: the right shape without a file.
 
 Values are uniform, from a hash of their index: a few integer operations and one product each, so that one
-seed gives the same weights on every machine and JAX version, and half a billion take seconds. Outputs of
-every layer have a size near one while embeddings are small, so that the residual stream is not the last
-token's own embedding, which would repeat itself for ever.
+seed gives the same weights on every machine and JAX version. Outputs of every layer have a size near one while
+embeddings are small, so that the residual stream is not the last token's own embedding, repeated for ever.
 """
 
 from __future__ import annotations

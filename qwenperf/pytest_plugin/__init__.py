@@ -52,8 +52,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say where the record is."""
+    """Say where the record is, and what a test that passed was not judged by."""
     recorded = config.stash[_RECORDED]
+    for line in recorded.unjudged:
+        terminalreporter.write_line(f"qwenperf: {line}")
     if recorded.out is not None:
         cases = f"{len(recorded.cases)} case{'s' * (len(recorded.cases) != 1)}"
         told = f"{cases} in {recorded.written}" if recorded.written else "nothing was measured, so no record is written"
@@ -64,4 +66,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def qwenperf(request: pytest.FixtureRequest) -> Checks:
     """Gates for recompiles, tokens and throughput of anybody's engine."""
     marks = read_marks(request.node, inconclusive=request.config.getoption("--qwenperf-inconclusive"))
-    return Checks(recorded=request.config.stash[_RECORDED], test=request.node.nodeid, marks=marks)
+    recorded = request.config.stash[_RECORDED]
+    return Checks(recorded=recorded, test=request.node.nodeid, root=request.config.rootpath, marks=marks)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from qwenperf.pytest_plugin.session import Recorded, tell
 from qwenperf.schema.records import CaseRecord, Verdict
 
 if TYPE_CHECKING:
-    from qwenperf.gate.budget_set import CaseBudget
+    from qwenperf.gate.budget_set import BudgetSet, CaseBudget
     from qwenperf.lab.calls import Watched
     from qwenperf.lab.request import Request
 
@@ -35,6 +36,7 @@ class Checks:
 
     recorded: Recorded = field(repr=False)
     test: str
+    root: Path
     marks: Marks
 
     def no_recompiles(self, subject: Any = None, *args: Any, calls: Sequence[Any] | None = None) -> Any:
@@ -82,7 +84,8 @@ class Checks:
         """Fail when decoding is slower than ``value`` in ``unit``.
 
         ``"tokens/s"``; ``"times"`` as fast as the engine ``than``, measured beside it; or ``"of roofline"``, the share
-        of what this machine can do, for engines that know their ``facts``.
+        of what this machine can do, for engines that know their ``facts``. Budgets of the marker and of the project
+        for the throughput hold too; of two for the same, ``value`` counts.
         """
         __tracebackhide__ = True
         from qwenperf.gate import throughput
@@ -91,20 +94,29 @@ class Checks:
         case = self._measured(engine, prompt, new_tokens, check=False)
         other = None if than is None else self._measured(than, prompt, new_tokens, check=False, suffix=" (than)")
         peers = {} if other is None else {other.id: other}
-        budget = _speed_budget(value, unit, other)
+        budget = _speed_budget(self._budget(case), value, unit, other)
         return self._settle(case, [throughput.judge(case, budget, peers)], required=(throughput.GATE,))
 
     def passes(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> CaseRecord:
-        """Fail when any gate does: shapes, tokens, rotary, cache-alias, scaling, and the budgets of the marker."""
+        """Fail when any gate does: shapes, tokens, rotary, cache-alias, scaling, and the budgets.
+
+        Budgets are the marker's and those of ``[tool.qwenperf.budgets]`` in the project; the marker's win. Something to
+        compare tokens with is needed, ``uncached`` for a bare function; the end of the session's report says which
+        other gates had nothing to judge by.
+        """
         __tracebackhide__ = True
-        from qwenperf.gate.environment import environment_class
+        from qwenperf.gate import throughput, tokens
         from qwenperf.gate.evaluate import judge_case
-        from qwenperf.measure import environment
+        from qwenperf.schema.records import Outcome
 
         case = self._measured(engine, prompt, new_tokens, uncached=uncached)
-        where = environment_class(environment.describe())
-        verdicts = judge_case(case, self.marks.budget_set(), {}, where)
-        return self._settle(case, verdicts, required=_budgeted(self.marks.budgets))
+        named = self._named(case)
+        verdicts = judge_case(named, self._budgets(named), {}, _environment_class())
+        required = (tokens.GATE, *_budgeted(self._budget(case)))
+        judged = self._settle(case, verdicts, required=required)
+        skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED and one.gate != throughput.GATE]
+        self.recorded.unjudged += [f"{self.test}: {one.gate} had nothing to judge: {one.summary}" for one in skipped]
+        return judged
 
     def measure(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> CaseRecord:
         """Return the record of an engine, with every metric, unjudged."""
@@ -132,10 +144,22 @@ class Checks:
 
         request = self._request(engine, prompt, new_tokens, uncached=uncached)
         name = request.engine.name + suffix
-        # The prefix keeps somebody's engine from being excused as one of our reference rungs.
-        spec = {"engine": f"pytest:{name}", "workload": vars(request.workload), "test": self.test}
+        spec = {"engine": name, "workload": vars(request.workload), "test": self.test}
         case_id = f"{name}/{request.workload.label}"
         return measure_request(request, trials=self.marks.trials, case_id=case_id, spec=spec, check=check)
+
+    def _named(self, case: CaseRecord) -> CaseRecord:
+        """Return ``case`` under the id that it has in the record: budgets of the project are matched against it."""
+        return replace(case, id=f"{self.test}/{case.id}")
+
+    def _budgets(self, named: CaseRecord) -> BudgetSet:
+        from qwenperf.pytest_plugin.project import budgets_for
+
+        return budgets_for(named.id, self.marks.budgets, self.root)
+
+    def _budget(self, case: CaseRecord) -> CaseBudget:
+        named = self._named(case)
+        return self._budgets(named).for_case(named.id, _environment_class())
 
     def _stable(self, watched: Watched) -> Any:
         __tracebackhide__ = True
@@ -149,7 +173,7 @@ class Checks:
     def _settle(self, case: CaseRecord, verdicts: Iterable[Verdict], *, required: Iterable[str] = ()) -> CaseRecord:
         """Keep the judged case for the session's record, and make its verdicts the test's."""
         __tracebackhide__ = True
-        judged = replace(case, id=f"{self.test}/{case.id}", verdicts=tuple(verdicts))
+        judged = replace(self._named(case), verdicts=tuple(verdicts))
         self.recorded.add(judged)
         tell(judged.verdicts, subject=case.id, inconclusive=self.marks.inconclusive, required=required)
         return judged
@@ -190,25 +214,32 @@ def _check_unit(value: float, unit: str, than: Any) -> None:
         raise UsageError(f"at_least({value}, {unit!r}) {needs}.")
 
 
-def _speed_budget(value: float, unit: str, peer: CaseRecord | None) -> CaseBudget:
-    """Write the question as the budget that gate "throughput" reads."""
+def _speed_budget(declared: CaseBudget, value: float, unit: str, peer: CaseRecord | None) -> CaseBudget:
+    """Write the question as the budget that gate "throughput" reads, on top of what is declared anyway."""
     from qwenperf.gate import budget_set, limits, throughput
 
     if unit == "times" and peer is not None:
-        return budget_set.CaseBudget(min_times=budget_set.Times(rung=str(peer.spec["engine"]), factor=value))
+        return replace(declared, min_times=budget_set.Times(rung=str(peer.spec["engine"]), factor=value))
     if unit == "of roofline":
-        return budget_set.CaseBudget(min_roofline_share=value)
+        return replace(declared, min_roofline_share=value)
     limit = limits.Limit(metric=throughput.METRIC, min=value, origin="at_least")
-    return budget_set.CaseBudget(limits={throughput.METRIC: limit})
+    return replace(declared, limits={**declared.limits, throughput.METRIC: limit})
 
 
-def _budgeted(budgets: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the gates that must judge, since the test has a budget for them."""
+def _environment_class() -> str:
+    from qwenperf.gate.environment import environment_class
+    from qwenperf.measure import environment
+
+    return environment_class(environment.describe())
+
+
+def _budgeted(budget: CaseBudget) -> tuple[str, ...]:
+    """Return the gates that must judge, since something is declared for them."""
     from qwenperf.gate import scaling, shapes, throughput
 
     own = {throughput.METRIC: throughput.GATE, shapes.METRIC: shapes.GATE, scaling.METRIC: scaling.GATE}
-    own |= dict.fromkeys(("min_times", "min_roofline_share"), throughput.GATE)
-    return tuple(own.get(key, f"budget:{key}") for key in budgets)
+    speed = budget.min_times is not None or budget.min_roofline_share is not None
+    return (*(own.get(name, f"budget:{name}") for name in budget.limits), *((throughput.GATE,) if speed else ()))
 
 
 def _refuse_company() -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from qwenperf.errors import ConfigError, nearest_advice
-
-if TYPE_CHECKING:
-    from qwenperf.gate.budget_set import BudgetSet
 
 MARKER = (
     "qwenperf(trials=5, dtype='f32', inconclusive='warn', budgets={}): "
@@ -31,16 +28,6 @@ class Marks:
     dtype: str = "f32"
     inconclusive: str = "warn"
     budgets: Mapping[str, Any] = field(default_factory=dict)
-
-    def budget_set(self) -> BudgetSet:
-        """Return the budgets, for every case of the test.
-
-        Raises:
-          ConfigError: a bad key; names it.
-        """
-        from qwenperf.gate.budget import parse
-
-        return parse({"*": self.budgets} if self.budgets else {}, origin="marker qwenperf, budgets")
 
 
 def read_marks(node: pytest.Item, *, inconclusive: str) -> Marks:

@@ -21,10 +21,14 @@ class InconclusiveWarning(UserWarning):
 
 @dataclass(kw_only=True)
 class Recorded:
-    """The cases of one session; ``out`` is where ``--qwenperf-out`` wants them."""
+    """The cases of one session; ``out`` is where ``--qwenperf-out`` wants them.
+
+    ``unjudged`` has a line for each case that passed though a gate had nothing to judge it by.
+    """
 
     out: Path | None
     cases: list[CaseRecord] = field(default_factory=list)
+    unjudged: list[str] = field(default_factory=list)
     written: Path | None = None
 
     def add(self, case: CaseRecord) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qwenperf import units
-from qwenperf.gate.verdict import worst
+from qwenperf.gate.verdict import NOT_JUDGED, skip_reason, worst
 from qwenperf.report.speedup import BASE_RUNG, speedup_lines, value
 from qwenperf.schema.records import CaseRecord, Finding, Outcome, RunRecord, Severity, Status, Verdict
 
@@ -122,16 +122,20 @@ def verdict_word(case: CaseRecord) -> Text:
     outcome = worst(verdict.outcome for verdict in case.verdicts)
     if outcome is None:
         return Text("-")
+    if outcome in {Outcome.PASS, Outcome.SKIPPED} and any(skip_reason(one) == NOT_JUDGED for one in case.verdicts):
+        return Text(NOT_JUDGED, style="bold red")
     return Text("FAIL" if outcome is Outcome.FAIL else outcome.value, style=_STYLES[outcome])
 
 
-def legend(cases: Iterable[CaseRecord]) -> str:
+def legend(cases: Sequence[CaseRecord]) -> str:
     """Explain the columns under a table, with the roofline that MBU is a share of."""
     lines = ["tokens/s: steady decode. cold: the first request's, compiles counted.", "compiles: cold/steady."]
     rooflines = [case.evidence.roofline for case in cases if case.evidence.roofline]
     if rooflines:
         speed = units.byte_count(rooflines[0].bytes_per_s)
         lines[-1] += f" MBU: share of {speed}/s, the memory roofline here."
+    if any((value(case, "mbu") or 0) > 1 for case in cases):
+        lines.append("MBU above 100%: the weights lie in the processor's caches.")
     return "\n".join(lines)
 
 
@@ -146,12 +150,12 @@ def said(case: CaseRecord) -> str:
 
 
 def problems(run: RunRecord) -> Iterator[Text]:
-    """Yield what needs attention: cases without a measurement, missing ones, and verdicts that are not green."""
+    """Yield what needs attention: cases not measured, missing ones, verdicts that are not green, budgets not judged."""
     for case in run.cases:
         if case.error:
             yield Text(f"{case.status.value.replace('_', ' ')}: {case.id}: {case.error}", style="red")
         for verdict in case.verdicts:
-            if verdict.outcome in {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED}:
+            if verdict.outcome in {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED} or skip_reason(verdict):
                 yield verdict_text(case, verdict)
     measured = {case.id for case in run.cases}
     for name in run.declared:

@@ -138,11 +138,12 @@ class TokenEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """Where tokens first differ from uncached greedy decoding, and the largest teacher-forced logit error.
+    """Where tokens differ from uncached greedy decoding, and the largest teacher-forced logit error.
 
     ``position`` counts generated tokens from 0.
     Margins are ``logit(uncached's token) - logit(engine's token)``, in logit units, in each side's own logits;
-    ``None`` where that side gives no logits. ``near_tie`` says that the uncached margin is within ``tolerance``,
+    ``None`` where that side gives no logits. The first difference beyond rounding is told; ``near_tie`` says that there
+    is none, and that the first difference of all is told: every uncached margin is within ``tolerance``,
     the rounding of the dtype in logit units.
     """
 
@@ -164,7 +165,10 @@ class Divergence:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramFacts:
-    """Facts about the compiled decode step, from its text and the compiler's numbers."""
+    """Facts about one compiled program, from its text and the compiler's numbers.
+
+    ``cache_shapes`` are the HLO shapes of the cache's arrays, by which copies and lost donations of them are known.
+    """
 
     name: str
     flops: float | None = None
@@ -177,6 +181,7 @@ class ProgramFacts:
     trigonometric: tuple[str, ...] = ()
     unaliased_donations: tuple[str, ...] = ()
     cache_copies: tuple[str, ...] = ()
+    cache_shapes: tuple[str, ...] = ()
     fingerprint: str = ""
     extra: Json = field(default_factory=dict)
 
@@ -202,12 +207,17 @@ class StreamEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a gate reads besides metrics; ``None`` where it was not collected."""
+    """What a gate reads besides metrics; ``None`` where it was not collected.
+
+    ``program`` is the decode step; ``programs`` are all that run once for each token or for a whole request: the step,
+    the loop on the device, but not the prefill.
+    """
 
     tokens: TokenEvidence | None = None
     divergence: Divergence | None = None
     compiles: tuple[CompileEvent, ...] = ()
     program: ProgramFacts | None = None
+    programs: tuple[ProgramFacts, ...] = ()
     roofline: Roofline | None = None
     stream: StreamEvidence | None = None
     trace_summary: Json | None = None

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qwenperf.errors import MeasurementError
+from qwenperf.stats import kendall
 
 Readings = Sequence[float] | NDArray[np.float64]
 
@@ -89,9 +89,10 @@ def summarize(values: Readings, confidence: float = 0.95) -> Summary:
 def theil_sen(x: Readings, y: Readings, confidence: float = 0.95) -> Slope:
     """Return the median of the slopes of all pairs of points, and its interval.
 
-    The interval cuts the sorted slopes at the ranks (N -+ C) / 2, where N counts the pairs with different x and
-    C = z * sqrt((n(n-1)(2n+5) - sum t(t-1)(2t+5)) / 18), t the sizes of groups of equal x: Sen, "Estimates of the
-    Regression Coefficient Based on Kendall's Tau" (1968). It takes the errors as independent, so a drift of the
+    With the N slopes sorted, slope[k] to slope[N - 1 - k] holds the true one with probability 1 - 2 * P(D <= k), D the
+    number of pairs that a random order turns round: Sen, "Estimates of the Regression Coefficient Based on Kendall's
+    Tau" (1968). P is counted exactly up to 40 points, and normal beyond (see ``kendall``). Few points cannot reach 95%:
+    3 have 66.7%, 4 have 91.7%, and the interval says so. It takes the errors as independent, so a drift of the
     machine during the series makes it too narrow. Up to 29% of wild points do not move the slope.
 
     Raises:
@@ -106,15 +107,13 @@ def theil_sen(x: Readings, y: Readings, confidence: float = 0.95) -> Slope:
     if len(slopes) == 0:
         raise MeasurementError(f"a slope needs different positions, and all are {xs[0]:g}.")
     slope = float(np.median(slopes))
-    half = NormalDist().inv_cdf(0.5 + confidence / 2) * math.sqrt(_kendall_variance(xs)) / 2
-    low = max(0, math.floor(len(slopes) / 2 - half))
-    high = min(len(slopes) - 1, math.ceil(len(slopes) / 2 + half))
+    depth, coverage = kendall.depth(np.unique(xs, return_counts=True)[1].tolist(), confidence)
     return Slope(
         slope=slope,
         intercept=float(np.median(ys - slope * xs)),
-        low=float(slopes[low]),
-        high=float(slopes[high]),
-        coverage=confidence,
+        low=float(slopes[depth]),
+        high=float(slopes[len(slopes) - 1 - depth]),
+        coverage=coverage,
     )
 
 
@@ -127,14 +126,6 @@ def _depth(count: int, confidence: float) -> tuple[int, float]:
             break
         depth, outside = depth + 1, more
     return depth, 1 - outside
-
-
-def _kendall_variance(xs: NDArray[np.float64]) -> float:
-    """Return the variance of Kendall's score for ``xs`` with ties."""
-    sizes = np.append(np.unique(xs, return_counts=True)[1], 0).astype(float)
-    ties = float(np.sum(sizes * (sizes - 1) * (2 * sizes + 5)))
-    n = float(len(xs))
-    return (n * (n - 1) * (2 * n + 5) - ties) / 18
 
 
 def _checked(values: Readings) -> NDArray[np.float64]:

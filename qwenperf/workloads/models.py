@@ -72,17 +72,3 @@ PRESETS: dict[str, Shape] = {
     SMOLLM2: _qwen2(576, 30, (9, 3), 1536, 49152)
     | {"model_type": "llama", "rms_norm_eps": 1e-5, "rope_theta": 100000.0, "max_position_embeddings": 8192},
 }
-
-ABOUT: dict[str, str] = {
-    "tiny": "2 layers x 64, for tests",
-    "4x128": "4 layers x 128, vocabulary 1,000",
-    "gpt2-size": "12 layers x 768, vocabulary 50,257",
-    "qwen2.5-0.5b": "the shape of Qwen2.5-0.5B, seeded weights",
-    "qwen2.5-1.5b": "the shape of Qwen2.5-1.5B, seeded weights",
-    "qwen2.5-3b": "the shape of Qwen2.5-3B, seeded weights",
-    "qwen2.5-7b": "the shape of Qwen2.5-7B, seeded weights",
-    "gpt2": "the shape of GPT-2 124M, seeded weights",
-    "qwen3-0.6b": "the shape of Qwen3-0.6B, seeded weights",
-    "llama-3.2-1b": "the shape of Llama-3.2-1B, seeded weights",
-    SMOLLM2: "SmolLM2-135M-Instruct, real weights where they can be fetched",
-}

@@ -72,6 +72,38 @@ def test_an_object_with_steps_is_a_pair(toy, prompt, expected):
     np.testing.assert_array_equal(engine.generate(prompt, NEW), expected)
 
 
+def test_a_truth_takes_nothing_away_from_an_engine(toy, prompt):
+    """With ``uncached``, the very same parts are called and read: nothing else is measured than without."""
+    whole = as_engine((toy.prefill, toy.decode_step))
+    engine = as_engine(whole, uncached=toy.uncached_logits)
+    assert isinstance(engine, ReferencedEngine)
+    assert engine.uncached_logits is toy.uncached_logits
+    assert engine.name == whole.name
+    for part in ("generate", "prefill", "decode_step", "stream", "programs", "facts"):
+        assert getattr(engine, part) == getattr(whole, part)
+    only = as_engine(as_engine(toy.generate), uncached=toy.uncached_logits)
+    assert not isinstance(only, StepEngine | StreamingEngine | CompiledEngine | SizedEngine)
+    np.testing.assert_array_equal(only.generate(prompt, 2), toy.generate(prompt, 2)[:, prompt.shape[1] :])
+
+
+@pytest.mark.parametrize("truth", [False, True])
+def test_an_object_with_steps_and_a_loop_of_its_own_is_asked_for_that_loop(toy, prompt, truth):
+    """What is measured is the object's generate, named or not; its steps and their program are known too."""
+
+    class Whole:
+        prefill, decode_step = staticmethod(toy.prefill), staticmethod(toy.decode_step)
+
+        def generate(self, tokens, new_tokens):
+            return np.concatenate([tokens, np.full((len(tokens), new_tokens), 7)], axis=1)
+
+    engine = as_engine(Whole(), uncached=toy.uncached_logits if truth else None)
+    assert engine.name == "Whole"
+    assert np.unique(engine.generate(prompt, NEW)).tolist() == [7]
+    assert isinstance(engine, StreamingEngine)
+    assert isinstance(engine, ReferencedEngine) == truth
+    assert list(engine.programs(2, 5, NEW)) == ["decode_step"]
+
+
 def test_prefill_alone_gives_the_uncached_logits(toy, prompt):
     """Without a forward of the whole sequence, prefill on every prefix is the truth."""
     logits = prefix_logits(toy.prefill, start=3)(prompt)
@@ -102,6 +134,20 @@ def test_a_step_that_is_not_jitted_has_no_program(toy):
     engine = as_engine((read, op_by_op))
     assert engine.programs(2, 5, NEW) == {}
     assert engine.facts(2, 5, NEW).kv_cache_allocated_bytes is None
+
+
+def test_a_jitted_method_has_a_program(toy):
+    """The object that a method is bound to is the program's first argument."""
+
+    class Mine:
+        prefill = staticmethod(toy.prefill)
+
+        @functools.partial(jax.jit, static_argnums=0, donate_argnames="state")
+        def decode_step(self, tokens, state):
+            return jax.nn.one_hot(tokens, 5), state
+
+    program = as_engine(Mine()).programs(2, 5, NEW)["decode_step"]
+    assert program.donated == ("state[0]", "state[1]")
 
 
 def test_a_flax_model_is_an_engine(flax_toy, prompt, expected):

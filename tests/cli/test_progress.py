@@ -34,7 +34,7 @@ def test_a_log_gets_lines_without_control_characters(monkeypatch):
     assert isinstance(shown, PlainProgress)
     go_through(shown)
     lines = sys.stderr.getvalue().splitlines()
-    assert lines[0] == "[1/2] tiny/cached/b1-p4-n8-f32 (at most 120 s)"
+    assert lines[0] == "[1/2] tiny/cached/b1-p4-n8-f32 (at most 300 s)"
     assert lines[1].startswith("    cold (+")
     assert lines[2] == "[1/2] tiny/cached/b1-p4-n8-f32: measured in 3.21 s"
     assert lines[4] == "[2/2] tiny/cached/b1-p4-n8-f32: timed out in 9.00 s. It is told below."

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import jax
 import pytest
 
@@ -20,9 +22,16 @@ def test_facts_of_the_static_cache(engine, model):
     assert facts.kv_cache_bytes == facts.kv_cache_allocated_bytes == 2 * 2 * 3 * 2 * 16 * 16 * 4
     assert facts.weight_bytes == weights
     assert facts.bytes_per_step == weights + facts.kv_cache_bytes
-    assert facts.flops_per_step == 2 * 3 * (MATRICES + HEAD) + 4 * 3 * 2 * 4 * 16 * 12
+    assert facts.flops_per_step == 2 * 3 * (MATRICES + HEAD) + 4 * 3 * 2 * 4 * 16 * 9.5
     assert facts.vocab_size == 256
     assert facts.settings["capacity"] == 16
+
+
+def test_the_arithmetic_of_a_step_is_the_average_of_the_requests_steps(engine, model):
+    """The steps after a prompt of 7 see 8, 9, 10 and 11 keys."""
+    work = Work(config=model.config, batch=1)
+    seen = [work.forward(queries=1, keys=keys) for keys in (8, 9, 10, 11)]
+    assert engine("cached").facts(1, 7, 5).flops_per_step == sum(seen) / 4
 
 
 def test_the_growing_cache_is_as_long_as_the_request(engine):
@@ -60,3 +69,21 @@ def test_a_requests_work_is_that_of_its_passes(rung, passes, engine, model):
 def test_dispatches_of_a_request(rung, dispatches, engine):
     """One program a token from the host, two a request from the device, unknown without jit."""
     assert engine(rung).facts(1, 7, 5).dispatches_per_request == dispatches
+
+
+@pytest.mark.parametrize("rung", ["naive", "padded", "cached-concat", "cached-host", "cached"])
+def test_dispatches_are_those_that_a_request_makes(rung, engine, prompt):
+    """What the engine tells is what it does, once a request has left its state for the next."""
+    asked = engine(rung)
+    asked.generate(prompt(1, 7), 5)
+    calls = []
+
+    def counting(name):
+        call = getattr(asked.calls, name)
+        return call and (lambda *args: calls.append(name) or call(*args))
+
+    names = ("new_state", "prefill", "decode_step", "generate")
+    counted = replace(asked, calls=replace(asked.calls, **{name: counting(name) for name in names}))
+    counted.generate(prompt(1, 7), 5)
+    started = [name for name in calls if name != "new_state" or asked.settings.shape == "padded"]
+    assert len(started) == asked.facts(1, 7, 5).dispatches_per_request

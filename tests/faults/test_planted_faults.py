@@ -10,6 +10,8 @@ import pytest
 from qwenperf.decode import step as steps
 from qwenperf.decode.build import build_engine
 from qwenperf.decode.ladder import SETTINGS
+from qwenperf.decode.loop import generate
+from qwenperf.decode.programs import compile_ahead, named
 from qwenperf.models.attention import causal_mask
 from qwenperf.schema.records import Outcome
 
@@ -111,3 +113,24 @@ def test_a_donated_cache_that_is_copied_fails_cache_alias(model, judge):
     verdicts = judge(build_engine(model, HOST, step=in_another_order, capacity=CAPACITY))
     assert "cache-alias" in failed(verdicts)
     assert "f32[2,12,16]" in told(verdicts["cache-alias"])
+
+
+def with_loop_of(step, model):
+    """The engine ``cached`` with a fault in its loop on the device only: its single step is as it should be."""
+    engine = build_engine(model, "cached", capacity=CAPACITY)
+    loop = named("generate", generate, config=model.config, step=step, capacity=CAPACITY)
+    return replace(engine, calls=replace(engine.calls, generate=compile_ahead(loop, donate=True)))
+
+
+def test_rotary_tables_rebuilt_in_the_loop_on_the_device_fail_rotary(model, judge):
+    """A request runs the loop and never the single step, so the loop is what is read."""
+    verdicts = judge(with_loop_of(without_tables, model))
+    assert failed(verdicts) == {"rotary"}
+    assert "generate computes rotary angles anew in each step: cosine from rotary.py:" in told(verdicts["rotary"])
+
+
+def test_a_cache_copied_in_the_loop_on_the_device_fails_cache_alias(model, judge):
+    """Aliased at both ends of the request and copied at every token inside."""
+    verdicts = judge(with_loop_of(in_another_order, model))
+    assert "cache-alias" in failed(verdicts)
+    assert "generate copies an array of the cache's shape" in told(verdicts["cache-alias"])

@@ -60,6 +60,21 @@ def test_a_list_of_tables_gives_each_environment_its_own():
     assert "and this is 'gpu-h100-x1'" in outside.outside["decode_tokens_per_s"]
 
 
+def test_counts_and_sizes_hold_on_other_machines_too():
+    """A class is for what the clock says; a compiler's sizes are another platform's only where that differs."""
+    table = {
+        "environment": "cpu-x86_64-8core",
+        "ttft_s": {"max": 1},
+        "compiles_steady": {"max": 0},
+        "kv_cache_allocated_bytes": {"max": 9},
+        "temp_bytes": {"max": 9},
+    }
+    here = parse({"*": table}).for_case(CASE, HERE)
+    assert set(here.limits) == {"compiles_steady", "kv_cache_allocated_bytes", "temp_bytes"}
+    assert set(here.outside) == {"ttft_s"}
+    assert set(parse({"*": table}).for_case(CASE, "tpu-v5e-x4").outside) == {"ttft_s", "temp_bytes"}
+
+
 def test_a_glob_that_matches_no_case_is_a_finding():
     """A typing error in a glob would never be noticed otherwise."""
     budgets = parse({"4x128/cachd/*": at_least(1), "4x128/*": at_least(1)})

@@ -4,7 +4,7 @@ import pytest
 
 from qwenperf.gate.budget import parse
 from qwenperf.gate.evaluate import GATES, judge_case, judge_run
-from qwenperf.gate.verdict import exit_code
+from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, exit_code, skip_reason
 from qwenperf.schema.codec import dumps, loads
 from qwenperf.schema.records import CompileCause, CompileEvent, Divergence, Outcome, Status, metric
 
@@ -25,14 +25,75 @@ def test_a_good_case_passes_every_gate(make_case):
 
 
 @pytest.mark.parametrize("engine", ["eager", "naive", "padded", "cached-concat"])
-def test_reference_rungs_are_judged_by_their_tokens_only(make_case, engine):
+def test_reference_rungs_are_excused_from_shapes_and_flat_steps_only(make_case, engine):
     """They are slow on purpose, but never wrong."""
-    verdicts = judge_case(make_case(engine), parse({"*": {"decode_tokens_per_s": {"min": 1e9}}}), {})
-    judged = [verdict.gate for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
-    assert judged == ["tokens"]
-    assert f"{engine} is a reference rung" in verdicts[0].summary
+    verdicts = {verdict.gate: verdict for verdict in judge_case(make_case(engine), NONE, {})}
+    for gate in ("shapes", "scaling"):
+        assert verdicts[gate].outcome is Outcome.SKIPPED
+        assert f"{engine} is a reference rung" in verdicts[gate].summary
     wrong = Divergence(equal=False, reference="uncached", position=1)
     assert outcomes(make_case(engine, evidence={"divergence": wrong}))["tokens"] is Outcome.FAIL
+
+
+def test_a_reference_rung_is_still_held_to_what_is_declared_and_possible(make_case):
+    """A budget for it is judged; a refused call and an impossible speed are nothing that slowness explains."""
+    budgets = parse({"*": {"decode_tokens_per_s": {"min": 1e9}, "compiles_steady": {"max": 0}}})
+    seen = outcomes(make_case("naive"), budgets)
+    assert (seen["throughput"], seen["shapes"]) == (Outcome.FAIL, Outcome.PASS)
+    assert outcomes(make_case("naive", metrics={"mfu": metric("mfu", 99.0)}))["throughput"] is Outcome.FAIL
+    refused = CompileEvent(function="decode_step", phase="steady", seconds=0.0, refused=True)
+    assert outcomes(make_case("naive", evidence={"compiles": (refused,)}))["shapes"] is Outcome.FAIL
+
+
+def test_a_strangers_engine_is_not_excused_by_its_name(make_case):
+    """Only a case of ours carries the flag, whatever somebody calls an engine."""
+    compiled = CompileEvent(function="decode_step", phase="steady", seconds=0.1)
+    case = make_case("cached", evidence={"compiles": (compiled,)})
+    stranger = dataclasses.replace(case, spec={"engine": "padded", "workload": case.spec["workload"]})
+    assert outcomes(stranger)["shapes"] is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("budget", "gate"),
+    [
+        ({"decode_tokens_per_s": {"min": 1}}, "throughput"),
+        ({"min_roofline_share": 0.1}, "throughput"),
+        ({"peak_bytes": {"max": 9}}, "budget:peak_bytes"),
+        ({"scaling_per_100_tokens": {"max": 0.1}}, "scaling"),
+    ],
+)
+def test_a_declared_budget_for_which_nothing_was_measured_is_not_green(make_case, make_run, budget, gate):
+    """Skipped alone would look like kept: the exit code is that of a missing measurement."""
+    case = make_case(evidence={"stream": None})
+    for name in ("decode_tokens_per_s", "mbu", "mfu"):
+        case.metrics.pop(name)
+    judged = judge_run(make_run(case), parse({"4x128/*": budget}))
+    verdict = next(one for one in judged.cases[0].verdicts if one.gate == gate)
+    assert verdict.outcome is Outcome.SKIPPED
+    assert skip_reason(verdict) == NOT_JUDGED
+    assert exit_code(judged) == 5
+
+
+def test_budgets_of_other_machines_and_of_rungs_that_were_not_asked_for_are_said_and_not_held_against_a_run(
+    make_case, make_run
+):
+    """Neither could have been measured in this run."""
+    for table in (
+        {"environment": "tpu-*", "ttft_s": {"max": 1}},
+        {"environment": "tpu-*", "decode_tokens_per_s": {"min": 1}},
+        {"min_times": {"rung": "naive", "factor": 4.0}},
+    ):
+        judged = judge_run(make_run(make_case()), parse({"4x128/*": table}))
+        assert [skip_reason(one) for one in judged.cases[0].verdicts if skip_reason(one)] == [ELSEWHERE]
+        assert exit_code(judged) == 0
+
+
+def test_a_rung_without_the_metric_keeps_a_multiple_from_being_green(make_case, make_run):
+    """It was asked for and gave nothing to compare with."""
+    naive = make_case("naive")
+    naive.metrics.pop("decode_tokens_per_s")
+    budgets = parse({"*/cached/*": {"min_times": {"rung": "naive", "factor": 4.0}}})
+    assert exit_code(judge_run(make_run(naive, make_case()), budgets)) == 5
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.MEASURED])
@@ -79,7 +140,7 @@ def test_judging_again_replaces_the_verdicts(make_case, make_run):
     """Other budgets, another verdict; nothing piles up."""
     run = make_run(make_case())
     strict = judge_run(run, parse({"4x128/*": {"temp_bytes": {"max": 1}}, "nothing-like-it": {}}))
-    assert exit_code(strict) == 1
+    assert exit_code(strict) == 5
     assert [finding.code for finding in strict.findings] == ["budget-unmatched"]
     again = judge_run(strict, NONE)
     assert exit_code(again) == 0

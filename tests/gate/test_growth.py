@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from qwenperf.gate.budget_set import CaseBudget
+from qwenperf.gate.growth import STATE_GROWS
 from qwenperf.gate.limits import Limit
 from qwenperf.gate.shapes import judge
-from qwenperf.schema.records import CaseRecord, CompileCause, CompileEvent, Evidence, Outcome, metric
+from qwenperf.schema.records import CaseRecord, CompileCause, CompileEvent, Evidence, Finding, Outcome, Severity, metric
 
 
 def compiled(length, *, phase="cold", refused=False, what="shape"):
@@ -49,6 +52,18 @@ def test_a_long_request_may_have_several_buckets():
     events = [compiled(length) for length in (16, 32, 48, 64)]
     assert judge(case(*events, new_tokens=64), CaseBudget()).outcome is Outcome.PASS
     assert judge(case(*events, new_tokens=8), CaseBudget()).outcome is Outcome.FAIL
+
+
+def test_a_state_that_was_seen_to_grow_fails_though_nothing_compiled():
+    """An engine that met every length before it was measured compiles nothing, and is no better for it."""
+    data = {"steps": 2, "argument": "state.keys", "before": "f32[1,5]", "after": "f32[1,6]"}
+    finding = Finding(code=STATE_GROWS, severity=Severity.WARNING, message="the state changes.", data=data)
+    warm = replace(case(), findings=(finding,))
+    verdict = judge(warm, CaseBudget())
+    assert (verdict.outcome, dict(verdict.data)) == (Outcome.FAIL, data)
+    assert "update it in place" in verdict.advice
+    allowed = CaseBudget(limits={"compiles_steady": Limit(metric="compiles_steady", max=2)})
+    assert judge(warm, allowed).outcome is Outcome.PASS
 
 
 def test_a_budget_may_allow_growth():

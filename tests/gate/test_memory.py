@@ -50,6 +50,33 @@ def test_another_lost_donation_is_mentioned(make_case):
     assert verdict.detail == ("donated without effect: `tokens`",)
 
 
+@pytest.mark.parametrize(
+    ("loop", "told"),
+    [
+        ({"alias_bytes": 0}, "generate does not donate its cache"),
+        ({"alias_bytes": CACHE_BYTES, "cache_copies": ("copy.3: f32[4] copied in body",)}, "generate copies an array"),
+    ],
+)
+def test_a_loop_on_the_device_is_read_beside_the_step(make_case, loop, told):
+    """A request runs the loop: a copy in its body fails, however clean the single step is."""
+    programs = (ProgramFacts(name="generate", operations={"while": 1}, **loop),)
+    verdict = memory.judge(make_case(evidence={"programs": programs}))
+    assert verdict.outcome is Outcome.FAIL
+    assert told in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("donation", "shapes"),
+    [("state.k", ()), ("state.k f32[2,36,64]", ("f32[2,36,64]",)), ("mine f32[2,36,64]", ("f32[2,36,64]",))],
+)
+def test_a_cache_array_that_did_not_alias_fails_though_the_bytes_add_up(make_case, donation, shapes):
+    """Other arguments may alias as many bytes as the cache has: names and shapes decide."""
+    facts = step(alias_bytes=CACHE_BYTES, unaliased_donations=(donation,), cache_shapes=shapes)
+    verdict = memory.judge(make_case(evidence=facts))
+    assert verdict.outcome is Outcome.FAIL
+    assert f"`{donation}` was donated and did not alias" in verdict.summary
+
+
 @pytest.mark.parametrize("evidence", [{"program": None}, step()])
 def test_a_program_that_was_not_read_is_never_a_pass(make_case, evidence):
     """No alias facts, no verdict."""

@@ -27,6 +27,17 @@ def test_tables_rebuilt_in_the_step_name_the_line(make_case):
     assert "once" in verdict.advice
 
 
+def test_a_loop_on_the_device_is_read_beside_the_step(make_case):
+    """A request runs the loop: what its body computes counts, however clean the single step is."""
+    clean = make_case().evidence.program
+    loop = ProgramFacts(name="generate", operations={"while": 1}, trigonometric=("sine from loop.py:9",))
+    verdict = rotary.judge(make_case(evidence={"programs": (clean, loop)}))
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.summary == "generate computes rotary angles anew in each step: sine from loop.py:9"
+    fine = dataclasses.replace(loop, trigonometric=())
+    assert rotary.judge(make_case(evidence={"programs": (clean, fine)})).summary.endswith("decode_step and generate")
+
+
 @pytest.mark.parametrize("program", [None, ProgramFacts(name="decode_step")])
 def test_a_program_that_was_not_read_is_never_a_pass(make_case, program):
     """No operations seen is not the same as none there."""

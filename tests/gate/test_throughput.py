@@ -53,10 +53,10 @@ def test_a_multiple_of_a_rung_is_measured_in_the_same_run(make_case):
 
 def test_a_multiple_of_a_metric_where_lower_is_better_is_turned_round(make_case):
     """Four times as good means a quarter of the seconds."""
-    naive = make_case("naive", metrics={"ttft_s": metric("ttft_s", 0.05)})
+    naive = make_case("naive", metrics={"ttft_s": metric("ttft_s", 0.07)})
     verdict = judged(make_case(), {"min_times": {"rung": "naive", "factor": 4.0, "metric": "ttft_s"}}, naive)
     assert verdict.outcome is Outcome.PASS
-    assert "ttft_s over naive 5.00" in verdict.summary
+    assert "ttft_s over naive 7.00" in verdict.summary
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,10 @@ def test_a_multiple_of_a_metric_where_lower_is_better_is_turned_round(make_case)
     [
         ({"status": Status.TIMED_OUT, "metrics": {}}, "4x128/naive/b1-p16-n40-f32 timed out"),
         ({"metrics": {}}, "has no decode_tokens_per_s"),
-        ({"spec": {"model": "other", "engine": "naive"}}, "the run has no case 'naive' of this model and workload"),
+        (
+            {"spec": {"model": "other", "engine": "naive"}},
+            "the run was not asked for 'naive' of this model and workload",
+        ),
     ],
 )
 def test_a_rung_that_is_not_there_is_never_a_pass(make_case, changes, reason):
@@ -81,7 +84,7 @@ def test_a_share_of_the_roofline_takes_the_nearer_roof(make_case):
     """A step limited by arithmetic is judged by arithmetic."""
     for share, outcome in ((0.35, Outcome.PASS), (0.5, Outcome.FAIL)):
         assert judged(make_case(), {"min_roofline_share": share}).outcome is outcome
-    computing = make_case(metrics={"mfu": metric("mfu", 0.6)})
+    computing = make_case(metrics={"mfu": metric("mfu", 0.8)})
     assert judged(computing, {"min_roofline_share": 0.5}).outcome is Outcome.PASS
 
 

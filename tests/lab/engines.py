@@ -96,7 +96,7 @@ class OffByOne(Markov):
 
     def decode_step(self, tokens_B, state):
         """Return logits after another token."""
-        return markov_logits(self.table, (tokens_B + bool(state)) % VOCAB), (state or 0) + 1
+        return markov_logits(self.table, (tokens_B + int(bool(state))) % VOCAB), (state or 0) + 1
 
 
 class Bare:

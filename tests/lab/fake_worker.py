@@ -10,7 +10,7 @@ from pathlib import Path
 
 from qwenperf.lab.run_folder import write_text
 from qwenperf.schema.codec import dumps
-from qwenperf.schema.records import CaseRecord, metric
+from qwenperf.schema.records import CaseRecord, Status, metric
 
 
 def write(text):
@@ -42,6 +42,13 @@ def main():
     if behaviour == "leave-a-child":
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], pass_fds=(descriptor,))
     say(phase="steady")
+    if behaviour in {"hang-checking", "crash-checking"}:
+        kept = CaseRecord(id="kept", spec=case, status=Status.INTERRUPTED, metrics={"ttft_s": metric("ttft_s", 0.5)})
+        write_text(out, dumps(kept))
+        say(phase="tokens")
+        if behaviour == "crash-checking":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(600)
     workload = case["workload"]
     case_id = f"{case['model']}/{case['engine']}/b{workload['batch']}-p{workload['prompt_length']}"
     case_id += f"-n{workload['new_tokens']}-{workload['dtype']}"

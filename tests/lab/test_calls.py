@@ -5,7 +5,11 @@ import pytest
 
 from qwenperf.adapters import as_engine
 from qwenperf.errors import UsageError
+from qwenperf.gate import shapes
+from qwenperf.gate.budget_set import CaseBudget
 from qwenperf.lab.calls import repeat_calls, repeat_requests, steady_block
+from qwenperf.lab.growth import find_growth
+from qwenperf.schema.records import Outcome
 
 PROMPT = np.array([[3, 1, 2]], np.int32)
 
@@ -83,6 +87,50 @@ def test_a_fixed_state_compiles_nothing_after_the_warm_steps():
     watched = repeat_requests(as_engine((prefill, fixed_step)), PROMPT, 6)
     assert watched.log.count("steady") == 0
     assert watched.result.tolist() == [[3, 4, 0, 1, 2, 3]]
+
+
+def test_a_growing_state_is_found_though_every_length_is_compiled():
+    """The verdict does not depend on what ran before: the states after the steps differ, whatever is warm."""
+    engine = as_engine((prefill, growing_step))
+    engine.generate(PROMPT, 8)
+    record = repeat_requests(engine, PROMPT, 6).record()
+    assert record.metrics["compiles_steady"].value == 0
+    verdict = shapes.judge(record, CaseBudget())
+    assert verdict.outcome is Outcome.FAIL
+    assert "changes its shape in each step: state i32[1,7] -> i32[1,8]" in verdict.summary
+    assert find_growth(engine, PROMPT, 6)[0].data["after"] == "i32[1,6]"
+
+
+def test_a_state_that_stays_does_not_grow():
+    """Neither a constant shape, nor fewer than two comparisons, is growth."""
+    assert find_growth(as_engine((prefill, fixed_step)), PROMPT, 6) == ()
+    assert find_growth(as_engine((prefill, growing_step)), PROMPT, 3) == ()
+
+
+class Loop:
+    """Steps that are stable, and a request that does not run them: what it compiles is new with each call."""
+
+    prefill, decode_step = staticmethod(prefill), staticmethod(fixed_step)
+
+    def generate(self, tokens, new_tokens):
+        """Count on from the last token."""
+        return jax.jit(lambda last: (last + 1 + jnp.arange(new_tokens)[None]) % 5)(tokens[:, -1:])
+
+
+def test_an_engine_with_steps_is_asked_for_requests_too():
+    """A loop that compiles anew for each request fails, though no step does."""
+    watched = repeat_requests(as_engine(Loop()), PROMPT, 5)
+    assert watched.log.count("steady") == 1
+    assert watched.result.tolist() == [[3, 4, 0, 1, 2]]
+
+
+def test_the_second_prefill_is_steady():
+    """A prefill that compiles anew for each prompt is seen at the second."""
+
+    def anew(tokens):
+        return jax.jit(lambda tokens: (logits_of(tokens), tokens))(tokens)
+
+    assert repeat_requests(as_engine((anew, fixed_step)), PROMPT, 5).log.count("steady") > 0
 
 
 def test_a_refused_call_is_evidence():

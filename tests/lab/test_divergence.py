@@ -72,6 +72,35 @@ def test_a_bug_behind_a_tie_is_seen_in_the_logits(uncached, greedy):
     assert found.max_logit_error == pytest.approx(0.25)
 
 
+def tied(uncached, greedy, row, step, gap=1e-5):
+    """Make the runner-up of a cell as good as its best, and return it."""
+    expected = greedy[row, step]
+    other = (expected + 1) % VOCAB
+    uncached[row, step, other] = uncached[row, step, expected] - np.float32(gap)
+    return other
+
+
+@pytest.mark.parametrize(("row", "step"), [(1, 1), (0, 3), (1, 4)])
+def test_a_tie_excuses_neither_another_row_nor_a_later_token(uncached, greedy, row, step):
+    """The bug is what is reported; the share of equal tokens ends at the tie before it."""
+    tokens = greedy.copy()
+    tokens[0, 1] = tied(uncached, greedy, 0, 1)
+    tokens[row, step] = (greedy[row, step] + 3) % VOCAB
+    found = compare(tokens, Logits(uncached=uncached), "f32")
+    assert (found.near_tie, found.row, found.position) == (False, row, step)
+    assert found.reference_margin > 1
+    assert equal_share(found, 5) == pytest.approx(1 / 5)
+
+
+def test_ties_alone_stay_ties(uncached, greedy):
+    """Several ties are no bug, and the first of them is reported."""
+    tokens = greedy.copy()
+    tokens[1, 1], tokens[0, 3] = tied(uncached, greedy, 1, 1), tied(uncached, greedy, 0, 3)
+    found = compare(tokens, Logits(uncached=uncached), "f32")
+    assert (found.near_tie, found.row, found.position) == (True, 1, 1)
+    assert (found.extra["differences"], found.extra["beyond_rounding"]) == (2, 0)
+
+
 @pytest.mark.parametrize("side", ["uncached", "engine"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_logits_that_are_not_finite_are_never_equal(uncached, greedy, side, bad):

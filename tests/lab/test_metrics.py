@@ -23,20 +23,40 @@ def test_cold_and_steady_requests():
     assert values(metrics.first_token_metrics(WORK, [0.5])) == {"ttft_s": 0.5, "prefill_tokens_per_s": 40.0}
 
 
-def test_decoding_is_what_is_left_after_the_first_token():
+def test_decoding_is_what_is_left_after_the_first_token_beside_it():
     """TPOT divides by the tokens after the first; MBU and MFU are shares of the roofline."""
-    found = values(metrics.decode_metrics(WORK, [0.5, 0.9, 1.3], [0.1, 0.1, 0.7], FACTS, ROOFLINE))
+    found = values(metrics.decode_metrics(WORK, [0.5, 0.9, 1.9], [0.1, 0.1, 0.7], FACTS, ROOFLINE))
     assert found["tpot_s"] == pytest.approx(0.2)
     assert found["decode_tokens_per_s"] == pytest.approx(10)
     assert found["mbu"] == pytest.approx(1e6 / 0.2 / 1e8)
     assert found["mfu"] == pytest.approx(4e6 / 0.2 / 1e9)
 
 
+def test_a_slow_machine_slows_both_of_a_pair():
+    """A load that comes with the last trial of both leaves the time per token as it was."""
+    found = dict(metrics.decode_metrics(WORK, [0.5, 0.5, 5.4], [0.1, 0.1, 5.0], FACTS, None))
+    assert found["tpot_s"].interval == pytest.approx((0.1, 0.1))
+
+
 def test_a_first_token_as_slow_as_the_request_gives_no_decode_speed():
     """Noise must not become a negative or absurd throughput."""
-    assert values(metrics.decode_metrics(WORK, [0.5, 0.9], [0.5, 0.5], FACTS, ROOFLINE)) == {}
-    found = dict(metrics.decode_metrics(WORK, [0.1, 0.9, 0.9], [0.5], FACTS, ROOFLINE))
-    assert found["tpot_s"].samples == pytest.approx((0.1, 0.1))
+    assert values(metrics.decode_metrics(WORK, [0.5, 0.9], [0.9, 0.5], FACTS, ROOFLINE)) == {}
+
+
+def test_a_pair_without_time_is_not_dropped():
+    """Leaving it out would make the engine look slower: it counts, and bounds the rate from below only."""
+    found = dict(metrics.decode_metrics(WORK, [0.1, 0.9, 0.9], [0.5, 0.5, 0.5], FACTS, ROOFLINE))
+    assert found["tpot_s"].samples == pytest.approx((-0.1, 0.1, 0.1))
+    assert found["tpot_s"].value == pytest.approx(0.1)
+    assert found["decode_tokens_per_s"].interval == pytest.approx((20.0, 2 / 1e-9))
+
+
+def test_a_rate_is_the_time_turned_round():
+    """For an even number of readings too: the median of reciprocals is not the reciprocal of the median."""
+    found = dict(metrics.decode_metrics(WORK, [0.5, 1.3], [0.1, 0.1], FACTS, None))
+    assert found["decode_tokens_per_s"].value == pytest.approx(WORK.batch / found["tpot_s"].value)
+    low_s, high_s = found["tpot_s"].interval
+    assert found["decode_tokens_per_s"].interval == pytest.approx((WORK.batch / high_s, WORK.batch / low_s))
 
 
 def test_a_sample_keeps_its_interval_and_what_it_covers():

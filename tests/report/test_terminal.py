@@ -91,6 +91,29 @@ def test_the_report_is_the_golden_one(eventful_run):
     assert text == GOLDEN.read_text()
 
 
+def test_a_declared_budget_that_was_not_judged_is_seen():
+    """In the table and below it; one of another machine is said and is no alarm."""
+    missing = Verdict(
+        gate="budget:peak_bytes",
+        outcome=Outcome.SKIPPED,
+        summary="peak_bytes was not measured",
+        data={"budget": "not judged"},
+    )
+    other = replace(
+        missing, gate="budget:ttft_s", summary="budget skipped: set for a TPU", data={"budget": "elsewhere"}
+    )
+    plain = replace(missing, gate="rotary", summary="was not read", data={})
+    one = case("cached", 100.0)
+    text = text_of(replace(one, verdicts=(*one.verdicts, missing, other, plain)))
+    assert "skipped: 4x128/cached/b1-p16-n20-f32: budget:peak_bytes: peak_bytes was not\nmeasured" in text
+    assert "budget skipped: set for a\nTPU" in text
+    assert "was not read" not in text
+    assert next(line for line in text.splitlines() if line.startswith("cached ")).endswith("not judged")
+    assert next(
+        line for line in text_of(replace(one, verdicts=(*one.verdicts, other))).splitlines() if "100" in line
+    ).endswith("pass")
+
+
 def test_tables_fit_80_columns(eventful_run):
     """No line of a table is wider than a plain terminal."""
     assert max(map(len, render(run_report(eventful_run, PLACES)).splitlines())) <= 80

@@ -95,6 +95,16 @@ def test_the_interval_of_the_slope_covers_as_often_as_it_says(count):
     assert np.mean([line.low <= 0.5 <= line.high for line in found]) >= 0.92
 
 
+@pytest.mark.parametrize("count", [3, 4, 6])
+def test_the_interval_of_few_points_covers_as_often_as_it_says(count):
+    """Over 4,000 noisy lines, also where no interval of 95% exists."""
+    generator = np.random.default_rng(5)
+    x = np.arange(float(count))
+    found = [theil_sen(x, 0.5 * x + generator.normal(size=count)) for _ in range(4000)]
+    hits = np.mean([line.low <= 0.5 <= line.high for line in found])
+    assert hits == pytest.approx(found[0].coverage, abs=0.02)
+
+
 def test_equal_positions_give_no_slope_of_their_own():
     """Pairs with the same x are left out; repeated readings are welcome."""
     assert theil_sen([0, 0, 1, 1], [1, 1, 3, 3]).slope == 2

@@ -1,0 +1,69 @@
+"""Requests and streams are timed by turns, and a window that was void is repeated."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from qwenperf.lab.forms import Forms
+from qwenperf.lab.metrics import Floors
+from qwenperf.lab.steady import measure_steady
+from qwenperf.measure.clock import Clock
+from qwenperf.measure.compiles import CompileLog
+from qwenperf.workloads.case import Workload
+
+WORK = Workload(prompt_length=2, new_tokens=3)
+
+
+class Noting:
+    """Notes what it is asked for."""
+
+    name = "noting"
+
+    def __init__(self):
+        self.asked = []
+
+    def generate(self, tokens_BT, new_tokens):
+        """Return zeros."""
+        self.asked.append("request")
+        return np.zeros((len(tokens_BT), new_tokens), np.int32)
+
+    def stream(self, tokens_BT, new_tokens):
+        """Yield zeros."""
+        self.asked.append("stream")
+        yield from np.zeros((new_tokens, len(tokens_BT)), np.int32)
+
+
+class CompilingOnce(Noting):
+    """Compiles in its second stream."""
+
+    def stream(self, tokens_BT, new_tokens):
+        """Yield zeros, after a compile."""
+        if self.asked.count("stream") == 1:
+            jax.jit(lambda x: x * 3 + 1)(jnp.zeros(3))
+        yield from super().stream(tokens_BT, new_tokens)
+
+
+def measure(engine, trials=3):
+    forms = Forms(engine=engine, workload=WORK, prompt_BT=np.zeros((1, 2), np.int32))
+    with CompileLog() as log:
+        clock = Clock(log, now=itertools.count().__next__)
+        return measure_steady(forms, clock, trials, Floors())
+
+
+def test_each_request_has_its_stream_behind_it():
+    """What slows the machine for a while slows both of a pair."""
+    engine = Noting()
+    steady = measure(engine)
+    assert engine.asked == ["request", "stream"] * 3
+    assert len(steady.request_s) == len(steady.ttft_s) == len(steady.stream.step_s) == 3
+
+
+def test_a_void_names_the_trial_and_the_repetition_counts():
+    """The second stream was void; all pairs were measured again, and the note says why."""
+    steady = measure(CompilingOnce())
+    assert steady.voids == ()
+    assert [finding.code for finding in steady.findings] == ["window-repeated"]
+    assert steady.findings[0].data["voids"][0].startswith("stream: trial 2: ")
+    assert len(steady.request_s) == 3

@@ -1,0 +1,102 @@
+"""What a trace shows are decode steps of one request, at each attempt the same ones."""
+
+import resource
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from qwenperf.errors import RefusedCallError
+from qwenperf.lab.forms import Forms
+from qwenperf.lab.options import Options
+from qwenperf.lab.trace import trace_steps
+from qwenperf.workloads.case import Workload
+
+WORK = Workload(prompt_length=2, new_tokens=6)
+
+
+class Counting:
+    """Streams without any device work, which no profile shows, so that every capture is tried twice."""
+
+    name = "counting"
+
+    def __init__(self):
+        self.made = []
+
+    def generate(self, tokens_BT, new_tokens):
+        """Return zeros."""
+        return np.zeros((len(tokens_BT), new_tokens), np.int32)
+
+    def stream(self, tokens_BT, new_tokens):
+        """Yield zeros, and note which."""
+        for index in range(new_tokens):
+            self.made.append(index)
+            yield np.zeros(len(tokens_BT), np.int32)
+
+
+def test_a_second_attempt_sees_the_steps_of_the_first(tmp_path):
+    """Each begins a request and leaves its prefill and first step out; none runs into the next prefill."""
+    engine = Counting()
+    forms = Forms(engine=engine, workload=WORK, prompt_BT=np.zeros((1, 2), np.int32))
+    options = Options(trace_folder=str(tmp_path), session="counting", trace_steps=3)
+    capture = trace_steps(forms, options)
+    assert capture.findings[0].code == "trace-without-operations"
+    assert engine.made == [0, 1, 2, 3, 4] * 2
+
+
+class Raising(Counting):
+    """Raises as soon as it is traced."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def stream(self, *_):
+        """Raise."""
+        raise self.error
+
+
+class Working(Counting):
+    """Does device work at every step."""
+
+    def stream(self, tokens_BT, new_tokens):
+        """Yield zeros that a device made."""
+        for _ in range(new_tokens):
+            yield np.asarray(jax.jit(jnp.zeros, static_argnums=0)(len(tokens_BT)), np.int32)
+
+
+def trace(engine, folder):
+    forms = Forms(engine=engine, workload=WORK, prompt_BT=np.zeros((1, 2), np.int32))
+    return trace_steps(forms, Options(trace_folder=str(folder), session="session", trace_steps=3))
+
+
+def test_a_folder_that_cannot_be_written_costs_the_trace_only(tmp_path):
+    """The measurement came first and is kept; the reason is told."""
+    (tmp_path / "file").write_text("in the way")
+    capture = trace(Working(), tmp_path / "file")
+    assert (capture.path, capture.findings[0].code) == (None, "trace-lost")
+    assert "file" in capture.findings[0].message
+
+
+def test_a_full_disk_costs_the_trace_only(tmp_path):
+    """A profile that the system refuses to store is a finding, whoever notices it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
+    try:
+        capture = trace(Working(), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert capture.path is None
+    assert capture.findings[0].code.startswith("trace-")
+
+
+def test_a_bug_in_a_traced_step_costs_the_trace_only(tmp_path):
+    """Any error is told by its name."""
+    assert "ValueError: broken" in trace(Raising(ValueError("broken")), tmp_path).findings[0].message
+
+
+def test_a_refused_call_is_passed_on(tmp_path):
+    """It is evidence about the engine."""
+    with pytest.raises(RefusedCallError):
+        trace(Raising(RefusedCallError("other shape")), tmp_path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,7 +90,7 @@ def measure(cases: tuple[Case, ...]) -> dict[str, dict[str, float]]:
     """Measure ``cases`` and return metric values by engine.
 
     Raises:
-      RuntimeError: a case gave no measurement; a history with silent gaps is worse than a failed run.
+      RuntimeError: a case or a window of it gave no measurement; a history with silent gaps is worse than a failed run.
     """
     from qwenperf.lab.options import Options
     from qwenperf.lab.run_cases import new_run, run_cases
@@ -100,12 +100,29 @@ def measure(cases: tuple[Case, ...]) -> dict[str, dict[str, float]]:
         run_folder = create_run_folder(Path(folder), datetime.now(UTC))
         run = new_run(run_folder, "asv", cases, {})
         run = run_cases(run, cases, folder=run_folder, options=Options(roofline=False), listener=_Silent())
-    missing = [f"{record.id}: {record.error}" for record in run.cases if record.status != "measured"]
-    if missing:
-        raise RuntimeError("; ".join(missing))
+    return numbers(run.cases)
+
+
+def numbers(records: Iterable[CaseRecord]) -> dict[str, dict[str, float]]:
+    """Return metric values by engine.
+
+    Raises:
+      RuntimeError: a case was not measured, or one of its windows is void.
+    """
+    records = tuple(records)
+    gaps = [f"{record.id}: {why}" for record in records for why in _gaps(record)]
+    if gaps:
+        raise RuntimeError("; ".join(gaps))
     return {
-        record.spec["engine"]: {name: metric.value for name, metric in record.metrics.items()} for record in run.cases
+        record.spec["engine"]: {name: metric.value for name, metric in record.metrics.items()} for record in records
     }
+
+
+def _gaps(record: CaseRecord) -> tuple[str, ...]:
+    """Say why a record has not every number: a void window leaves its metrics out."""
+    if record.status != "measured":
+        return (str(record.error),)
+    return tuple(f"a void window: {void}" for void in record.evidence.voids)
 
 
 class _Silent:

@@ -90,9 +90,16 @@ class NothingMeasuredError(MeasurementError):
     """No case was measured, or a declared case is missing: never green."""
 
 
+_MOST_NAMES = 12
+_NEAREST = 4
+
+
 def nearest_advice(name: str, known: Iterable[str]) -> str:
-    """Return ``Did you mean 'x'? Known: ...`` for a name that is not in ``known``."""
+    """Return ``Did you mean 'x'? Known: ...`` for a name that is not in ``known``; of many names only the nearest."""
     known = tuple(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
+    if len(known) > _MOST_NAMES:
+        near = difflib.get_close_matches(name, known, n=_NEAREST, cutoff=0.0)
+        return f"{hint}The nearest of {len(known)} known: {', '.join(near)}."
     return f"{hint}Known: {', '.join(known)}." if known else hint.strip()

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
-from qwenperf.cli.output import debug_option, json_option, say, write_json, write_lines
+from qwenperf.cli.files import named_path
+from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
 from qwenperf.cli.saved_run import read_run
+from qwenperf.cli.streams import say
 from qwenperf.gate.propose import propose
 from qwenperf.lab.run_folder import write_text
 
@@ -19,8 +21,8 @@ def command() -> None:
 
 
 @command.command("propose")
-@click.argument("run", type=Path)
-@click.option("--out", type=Path, metavar="FILE", help="Write the TOML to a file instead of stdout.")
+@click.argument("run", type=named_path)
+@click.option("--out", type=named_path, metavar="FILE", help="Write the TOML to a file instead of stdout.")
 @json_option
 @debug_option
 def propose_command(run: Path, out: Path | None, as_json: bool, debug: bool) -> None:  # noqa: ARG001, FBT001

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qwenperf.cli.files import read_text, reason
 from qwenperf.errors import ConfigError
 from qwenperf.settings import Settings, from_environment, from_flags, from_table, merge
 
@@ -54,6 +55,6 @@ def read_toml(file: Path) -> dict[str, Any]:
       ConfigError: it cannot be read or is not TOML; names the file.
     """
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"cannot read {file}: {error}.") from error
+        return tomllib.loads(read_text(file))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"cannot read {file}: {reason(error) if isinstance(error, OSError) else error}.") from error

@@ -8,8 +8,10 @@ import click
 
 from qwenperf.cli.budget_file import find_budgets
 from qwenperf.cli.config import find_project
+from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.saved_run import read_run
+from qwenperf.cli.streams import verdict_survives
 from qwenperf.gate.evaluate import judge_run
 from qwenperf.gate.verdict import exit_code
 from qwenperf.report.terminal import Places, run_report
@@ -18,8 +20,8 @@ from qwenperf.settings import INCONCLUSIVE
 
 
 @click.command("gate")
-@click.argument("run", type=Path)
-@click.option("--budgets", "budget_file", type=Path, metavar="FILE", help="A TOML file of budgets instead of ours.")
+@click.argument("run", type=named_path)
+@click.option("--budgets", "budget_file", type=named_path, metavar="TOML", help="Budgets, not the project's.")
 @click.option("--inconclusive", help=f"What noise does to the exit code: {' or '.join(INCONCLUSIVE)} (default: warn).")
 @json_option
 @debug_option
@@ -30,9 +32,10 @@ def command(run: Path, budget_file: Path | None, inconclusive: str | None, as_js
     budgets = find_budgets(project, budget_file)
     record, file = read_run(run)
     judged = judge_run(record, budgets)
-    if as_json:
-        write_json(to_json(judged))
-    else:
-        write(run_report(judged, Places(record=str(file))))
+    with verdict_survives():
+        if as_json:
+            write_json(to_json(judged))
+        else:
+            write(run_report(judged, Places(record=str(file))))
     others = [case.extra["exit_code"] for case in judged.cases if "exit_code" in case.extra]
     return exit_code(judged, settings.inconclusive, others)

@@ -11,13 +11,15 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
 from qwenperf.cli.platform import default_platform
-from qwenperf.errors import QwenperfError, UsageError, nearest_advice
+from qwenperf.cli.streams import give_up, open_missing, refusal, say, writing_data
+from qwenperf.errors import OutputError, QwenperfError, UsageError, nearest_advice
 
 COMMANDS = {
     "run": "Measure the cases of a suite, judge them, and keep a trace.",
@@ -66,17 +68,34 @@ class Group(click.Group):
         """Run a command and exit with the project's code for what happened."""
         words = list(sys.argv[1:] if args is None else args)
         os.environ |= default_platform(os.environ)
+        open_missing()
         try:
             code = super().main(words, prog_name or "qwenperf", complete_var, standalone_mode=False, **extra)
-        except (click.Abort, KeyboardInterrupt):
-            code = _report("interrupted.", INTERRUPTED, words)
-        except click.ClickException as error:
-            code = _report(_one_line(error.format_message()), UsageError.exit_code, words)
-        except QwenperfError as error:
-            code = _report(_one_line(str(error)), error.exit_code, words, kind=type(error).__name__)
-        except Exception as error:  # noqa: BLE001  (the last line of defence: nobody should be shown a bare traceback)
-            code = _internal(error, words)
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001  (the last line of defence)
+            code = _tell(error, words)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: BaseException, words: list[str]) -> int:
+    """Report whatever ended a command, and return the exit code for it."""
+    match error:
+        case click.Abort() | KeyboardInterrupt():
+            return _report("interrupted.", INTERRUPTED, words)
+        case click.ClickException():
+            return _report(_one_line(error.format_message()), UsageError.exit_code, words)
+        case QwenperfError():
+            return _report(_one_line(str(error)), error.exit_code, words, kind=type(error).__name__)
+        case SystemExit():  # click's way out when the reader of a help text hangs up
+            give_up(sys.stdout)
+            return 0
+    if isinstance(error, OSError) and _is_from_echo(error):
+        return _tell(refusal(error), words)
+    return _internal(error, words)
+
+
+def _is_from_echo(error: OSError) -> bool:
+    """Say whether click could not print: the help or the version, as our own words go through ``streams``."""
+    return any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _one_line(text: str) -> str:
@@ -85,22 +104,30 @@ def _one_line(text: str) -> str:
 
 def _report(message: str, code: int, words: list[str], *, kind: str = "") -> int:
     """Write the one line on stderr and, where JSON was asked for, the one document on stdout."""
-    sys.stderr.write(f"qwenperf: {'' if code == INTERRUPTED else 'error: '}{message}\n")
+    say(f"qwenperf: {'' if code == INTERRUPTED else 'error: '}{message}")
     if "--json" in words:
-        sys.stdout.write(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}) + "\n")
+        with suppress(OutputError), writing_data():  # what went wrong first is what counts, and was said
+            sys.stdout.write(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}) + "\n")
     return code
 
 
-def _internal(error: Exception, words: list[str]) -> int:
+def _internal(error: BaseException, words: list[str]) -> int:
     text = "".join(traceback.format_exception(error))
-    if "--debug" in words:
-        sys.stderr.write(text)
+    where = "" if "--debug" in words else _kept(text)
+    if not where:
+        say(text.rstrip("\n"))
         where = "the traceback is above"
-    else:
+    return _report(f"internal error: {type(error).__name__}: {_one_line(str(error))} ({where})", INTERNAL, words)
+
+
+def _kept(text: str) -> str:
+    """Write a traceback to a file and say where; empty where there is no room for one."""
+    try:
         with tempfile.NamedTemporaryFile("w", prefix="qwenperf-", suffix=".log", delete=False) as file:
             file.write(text)
-        where = f"the traceback is in {file.name}"
-    return _report(f"internal error: {type(error).__name__}: {_one_line(str(error))} ({where})", INTERNAL, words)
+    except OSError:
+        return ""
+    return f"the traceback is in {file.name}"
 
 
 @click.group(

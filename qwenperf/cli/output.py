@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import IO, Any, NoReturn
 
 import click
 from rich.console import Console, RenderableType
 from rich.text import Text
+
+from qwenperf.cli.streams import writing_data
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Write one JSON document to stdout.")
 debug_option = click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
@@ -34,40 +34,27 @@ def console(stream: IO[str]) -> Console:
 
 
 def write_json(document: Any) -> None:
-    """Write one JSON document, and nothing else, to stdout."""
-    with _hang_ups():
+    """Write one JSON document, and nothing else, to stdout; errors as ``writing_data``."""
+    with writing_data():
         sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-        sys.stdout.flush()
 
 
 def write(renderables: Iterable[RenderableType]) -> None:
-    """Write what a person reads to stdout. Lines are wrapped on a terminal only, so that a log can be searched."""
+    """Write what a person reads to stdout; errors as ``writing_data``.
+
+    Lines are wrapped on a terminal only, so that a log can be searched. A table is never squeezed: a name that is cut
+    says nothing, and a terminal folds what is too wide.
+    """
     out = console(sys.stdout)
-    with _hang_ups():
+    with writing_data():
         for renderable in renderables:
-            as_it_is = isinstance(renderable, Text) and (bool(renderable.no_wrap) or not out.is_terminal)
-            out.print(renderable, soft_wrap=as_it_is)
-        sys.stdout.flush()
+            if isinstance(renderable, Text):
+                out.print(renderable, soft_wrap=bool(renderable.no_wrap) or not out.is_terminal)
+            else:
+                out.print(renderable, width=max(out.width, PLAIN_WIDTH), crop=False)
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines that other tools may read to stdout, as they are."""
-    with _hang_ups():
+    """Write lines that other tools may read to stdout, as they are; errors as ``writing_data``."""
+    with writing_data():
         sys.stdout.writelines(f"{line}\n" for line in lines)
-        sys.stdout.flush()
-
-
-@contextmanager
-def _hang_ups() -> Iterator[None]:
-    """Let a reader such as ``head`` hang up: the exit code still says what was found, not that nobody listened."""
-    try:
-        yield
-    except BrokenPipeError:
-        # What is still buffered would be written, and fail, when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def say(line: str) -> None:
-    """Write one line that is not data to stderr."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()

@@ -9,7 +9,8 @@ from typing import Self
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from qwenperf.cli.output import console, say
+from qwenperf.cli.output import console
+from qwenperf.cli.streams import say
 from qwenperf.schema.records import CaseRecord, Status
 from qwenperf.units import seconds
 from qwenperf.workloads.case import Case

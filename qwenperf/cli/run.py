@@ -15,8 +15,10 @@ import click
 from qwenperf import units
 from qwenperf.cli.budget_file import find_budgets
 from qwenperf.cli.config import find_project
+from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.select import AdHoc, select
+from qwenperf.cli.streams import give_up_terminals, verdict_survives
 from qwenperf.gate.budget_set import BudgetSet
 from qwenperf.settings import INCONCLUSIVE, Settings
 from qwenperf.workloads.case import DTYPES, ENGINES, Case
@@ -37,7 +39,7 @@ _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 @click.option("--time-limit", "time_limit_s", type=float, metavar="S", help="Seconds a case may take, all included.")
 @click.option("--trials", type=int, metavar="N", help="Steady requests timed a case.")
 @click.option("--inconclusive", help=f"What noise does to the exit code: {' or '.join(INCONCLUSIVE)} (default: warn).")
-@click.option("--budgets", "budget_file", type=Path, metavar="FILE", help="A TOML file of budgets.")
+@click.option("--budgets", "budget_file", type=named_path, metavar="TOML", help="Budgets, not the project's.")
 @click.option("--model", help="Ad-hoc case: a preset, a folder, a GGUF file or a hub id.")
 @click.option("--engine", "engines", multiple=True, help=f"Ad-hoc case, repeatable: {', '.join(ENGINES)}.")
 @click.option("--prompt-length", type=int, metavar="N", help="Ad-hoc case: tokens of the prompt (default: 32).")
@@ -114,23 +116,29 @@ def _measure(settings: Settings, suite: str, cases: Sequence[Case], budgets: Bud
             listener=listener,
             judge=functools.partial(judge_run, budgets=budgets),
         )
-    if as_json:
-        write_json(to_json(run))
-    else:
-        traces = str(folder.path / "plugins" / "profile")
-        write(run_report(run, Places(record=str(folder.record), traces=traces, logdir=settings.out)))
+    traces = str(folder.path / "plugins" / "profile")
+    with verdict_survives():
+        if as_json:
+            write_json(to_json(run))
+        else:
+            write(run_report(run, Places(record=str(folder.record), traces=traces, logdir=settings.out)))
     others = [case.extra["exit_code"] for case in run.cases if "exit_code" in case.extra]
     return exit_code(run, settings.inconclusive, others)
 
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM (CI's) end the run in order, also where a shell started us with SIGINT ignored."""
+    """Let Ctrl-C, SIGTERM (CI's) and SIGHUP end the run in order, also where a shell started us with SIGINT ignored."""
 
     def interrupt(number: int, frame: object) -> None:  # noqa: ARG001  (the signature of a signal handler)
+        if number == signal.SIGHUP:
+            give_up_terminals()
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from qwenperf.cli.files import is_there, read_text, reason
 from qwenperf.errors import RecordError
 from qwenperf.schema.codec import loads
 from qwenperf.schema.records import RunRecord
@@ -17,17 +18,16 @@ def read_run(place: Path) -> tuple[RunRecord, Path]:
     Raises:
       RecordError: nothing there, or no record; names the file.
     """
-    file = place / RECORD if place.is_dir() else place
+    file = place / RECORD if is_there(place) and place.is_dir() else place
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RecordError(f"cannot read {file}: {reason}.", advice=_nearby(place)) from error
+        text = read_text(file)
+    except (OSError, ValueError) as error:
+        raise RecordError(f"cannot read {file}: {reason(error)}.", advice=_nearby(place)) from error
     return loads(text, str(file)), file
 
 
 def _nearby(place: Path) -> str:
     """Name the newest run below ``place``, or below its parent when ``place`` is not there."""
-    parent = place if place.is_dir() else place.parent
-    found = sorted(parent.glob(f"*/{RECORD}")) if parent.is_dir() else []
+    parent = place if is_there(place) and place.is_dir() else place.parent
+    found = sorted(parent.glob(f"*/{RECORD}")) if is_there(parent) and parent.is_dir() else []
     return f"The newest run nearby is {found[-1].parent}." if found else "Give a run folder or its run.json."

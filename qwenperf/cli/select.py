@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from qwenperf.errors import CheckpointError, NothingMeasuredError, UnknownNameError, UsageError, nearest_advice
+from qwenperf.cli.files import is_there
+from qwenperf.errors import (
+    CapacityError,
+    CheckpointError,
+    ConfigError,
+    NothingMeasuredError,
+    UnknownNameError,
+    UsageError,
+    nearest_advice,
+)
 from qwenperf.settings import Settings
 from qwenperf.workloads.case import ENGINES, Case, Workload
 from qwenperf.workloads.models import PRESETS
@@ -19,6 +28,11 @@ from qwenperf.workloads.suites import find_suite
 AD_HOC = "ad-hoc"
 _DEFAULT_MODEL = "4x128"
 _AD_HOC_TIME_LIMIT_S = 600.0
+_SHOWN = 200
+"""Characters of a mistyped name that are worth repeating."""
+
+_MOST = 2**31 - 1
+"""Sizes are int32 on a device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +55,9 @@ class AdHoc:
         """Return one case an engine.
 
         Raises:
-          UnknownNameError: no such model, engine or dtype.
-          ConfigError: a size that no engine can do.
+            UnknownNameError: no such model, engine or dtype.
+            ConfigError: a size that no engine can do.
+        CapacityError: more tokens than a preset has positions.
         """
         workload = Workload(
             prompt_length=32 if self.prompt_length is None else self.prompt_length,
@@ -50,7 +65,9 @@ class AdHoc:
             batch=1 if self.batch is None else self.batch,
             dtype="f32" if self.dtype is None else self.dtype,
         )
+        _check_sizes(workload)
         model = check_model(_DEFAULT_MODEL if self.model is None else self.model)
+        _check_room(model, workload)
         engines = [check_engine(engine) for engine in dict.fromkeys(self.engines or ("cached",))]
         return tuple(
             Case(model=model, engine=engine, workload=workload, time_limit_s=_AD_HOC_TIME_LIMIT_S) for engine in engines
@@ -66,8 +83,18 @@ def select(settings: Settings, ad_hoc: AdHoc, filters: Sequence[str]) -> tuple[s
     """
     if ad_hoc.given and settings.origins.get("suite") == "--suite":
         raise UsageError("--suite and the flags of an ad-hoc case (--model, --engine, ...) exclude each other.")
-    suite, cases = (AD_HOC, ad_hoc.cases()) if ad_hoc.given else (settings.suite, find_suite(settings.suite).cases)
+    suite_cases = _suite_cases(settings)
+    suite, cases = (AD_HOC, ad_hoc.cases()) if ad_hoc.given else (settings.suite, suite_cases)
     return suite, tuple(_overridden(case, settings) for case in matching(cases, filters))
+
+
+def _suite_cases(settings: Settings) -> tuple[Case, ...]:
+    """Return the suite's cases; also a name that is not needed has to be right."""
+    try:
+        return find_suite(settings.suite).cases
+    except UnknownNameError as error:
+        origin = settings.origins.get("suite", "suite")
+        raise UsageError(f"unknown suite {settings.suite!r} ({origin}).", advice=error.advice) from error
 
 
 def matching(cases: Sequence[Case], filters: Sequence[str]) -> tuple[Case, ...]:
@@ -98,6 +125,22 @@ def _overridden(case: Case, settings: Settings) -> Case:
     )
 
 
+def _check_sizes(workload: Workload) -> None:
+    for name in ("batch", "prompt_length", "new_tokens"):
+        size = getattr(workload, name)
+        if size > _MOST:
+            raise ConfigError(f"{name} is {size:.3g}, which no device counts to.", advice=f"At most {_MOST}.")
+
+
+def _check_room(model: str, workload: Workload) -> None:
+    """Refuse a request that is longer than a preset's positions, before a process is started for it."""
+    room = PRESETS.get(model, {}).get("max_position_embeddings")
+    wanted = workload.prompt_length + workload.new_tokens
+    if room is not None and wanted > room:
+        told = f"prompt {workload.prompt_length} and {workload.new_tokens} new tokens need {wanted} positions"
+        raise CapacityError(f"{told}; model {model!r} has {room}.", advice="Ask for fewer tokens, or another model.")
+
+
 def check_engine(name: str) -> str:
     """Return ``name`` where it is a rung.
 
@@ -113,15 +156,25 @@ def check_model(name: str) -> str:
     Raises:
       UnknownNameError: no such preset.
       CheckpointError: a path to nothing.
+      UsageError: no name at all.
     """
-    if name in PRESETS or Path(name).expanduser().exists():
+    if not name:
+        raise UsageError("the name of a model is empty.", advice=nearest_advice(name, PRESETS))
+    if name in PRESETS or _is_there(name):
         return name
     if name.startswith((".", "/", "~")):
-        raise CheckpointError(f"model {name!r}: no such folder or file.")
+        raise CheckpointError(f"model {name!r:.{_SHOWN}}: no such folder or file.")
     return name if name.count("/") == 1 else _known("model", name, PRESETS)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return is_there(Path(name).expanduser())
+    except RuntimeError:  # ~somebody, of whom the system knows no home
+        return False
 
 
 def _known(kind: str, name: str, known: Iterable[str]) -> str:
     if name not in known:
-        raise UnknownNameError(kind, name, known)
+        raise UnknownNameError(kind, name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...", known)
     return name

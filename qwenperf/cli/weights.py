@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from qwenperf.cli.output import debug_option, json_option, say, write_json
+from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
+from qwenperf.cli.streams import say
 from qwenperf.errors import EnvironmentUnfitError
 from qwenperf.models.weights import SMOLLM2_WEIGHTS, fetch_weights, sha256
 from qwenperf.units import byte_count
@@ -38,5 +39,4 @@ def command(*, as_json: bool, debug: bool) -> None:  # noqa: ARG001  (the group 
     if as_json:
         write_json(facts)
         return
-    for name, value in facts.items():
-        click.echo(f"{name}: {value}")
+    write_lines(f"{name}: {value}" for name, value in facts.items())

@@ -113,9 +113,13 @@ def _table(value: Any, here: str) -> Mapping[str, Any]:
 
 
 def _number(value: Any, here: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{here} is {value!r}, which is not a finite number.")
-    return float(value)
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ConfigError(f"{here} is {value!r:.60}, which is not a finite number.")
+    return number
 
 
 def _positive(value: Any, here: str, most: float = math.inf) -> float:

@@ -1,4 +1,4 @@
-"""What warm-up hides from gate "shapes": a state that grows, so that one request compiles for nearly every token.
+"""What warm-up hides from gate "shapes": one request compiles for nearly every token, as its state or position changes.
 
 Once a request has compiled every length, the next one of the same length finds them all; a service, whose requests
 differ, never gets there. Where all was compiled before anybody looked, the states themselves tell.
@@ -7,9 +7,9 @@ differ, never gets there. Where all was compiled before anybody looked, the stat
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from qwenperf.schema.records import CaseRecord, CompileEvent, Finding
+from qwenperf.schema.records import CaseRecord, CompileCause, CompileEvent, Finding
 
 PHASE = "cold"
 
@@ -21,18 +21,38 @@ LEAST = 3
 """Fewer new shapes in one request may be buckets, or a prefill in chunks."""
 
 
+KINDS = ("shape", "static", "structure")
+"""What can take another value at every token; dtype and weak type have a few values, and a new function tells none."""
+
+
 def growing(case: CaseRecord) -> list[CompileEvent]:
-    """Return the compiles of the function that met another shape at least at every second token; empty if none did."""
+    """Return the compiles of the function that met another value at least at every second token; empty if none did.
+
+    A value is that of one argument on one line: one function for many layers compiles often, for the same few shapes.
+    """
     workload = case.spec.get("workload")
     new_tokens = workload.get("new_tokens") if isinstance(workload, Mapping) else None
-    if not isinstance(new_tokens, int):
+    if not isinstance(workload, Mapping) or not isinstance(new_tokens, int):
         return []
-    by_function: dict[str, list[CompileEvent]] = defaultdict(list)
+    first = workload.get("prompt_length") or 0
+    values: dict[tuple[str, ...], dict[str, CompileEvent]] = defaultdict(dict)
     for event in case.evidence.compiles:
-        if event.phase == PHASE and any(cause.what == "shape" for cause in event.causes):
-            by_function[event.function].append(event)
-    most = max(by_function.values(), key=len, default=[])
-    return most if len(most) >= max(LEAST, (new_tokens - 1) // 2) else []
+        for cause in event.causes if event.phase == PHASE else ():
+            if cause.what in KINDS and (cause.what != "static" or _is_position(cause, first)):
+                values[event.function, event.location, cause.argument, cause.what].setdefault(cause.after, event)
+    most = max(values.values(), key=len, default={})
+    return list(most.values()) if len(most) >= max(LEAST, (new_tokens - 1) // 2) else []
+
+
+def growing_cause(events: Sequence[CompileEvent]) -> CompileCause:
+    """Return why the last of ``events``, those of ``growing``, was compiled."""
+    causes = (cause for kind in KINDS for cause in events[-1].causes if cause.what == kind)
+    return next(causes)
+
+
+def _is_position(cause: CompileCause, prompt_length: int) -> bool:
+    """Say whether a static value can be the position of a decode step: the number of a layer starts at 0."""
+    return cause.before.isdecimal() and cause.after.isdecimal() and int(cause.before) >= prompt_length - 1
 
 
 def growing_state(case: CaseRecord) -> Finding | None:

@@ -1,6 +1,7 @@
 """Gate "shapes": after warm-up no program is compiled, so every step of every request has shapes seen before.
 
-A state that grows within a request fails too, though warm-up meets all its lengths, or met them before: see ``growth``.
+A state that grows within a request fails too, and so does a static position, though warm-up meets all their values, or
+met them before: see ``growth``.
 A program taken from the persistent cache counts too: its signature was new all the same. So does a call that an
 ahead-of-time executable refused, whenever it did.
 """
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 
 from qwenperf import units
 from qwenperf.gate.budget_set import CaseBudget
-from qwenperf.gate.growth import growing, growing_state
+from qwenperf.gate.growth import growing, growing_cause, growing_state
 from qwenperf.gate.verdict import failed, passed, skipped
 from qwenperf.schema.records import CaseRecord, CompileCause, CompileEvent, Verdict
 
@@ -25,6 +26,7 @@ _ADVICE = {
     "shape": "Pad it or put it into buckets, so that each step has the shape that was warmed up.",
     "dtype": "Cast it once, before the loop.",
     "weak_type": "A bare Python number is weakly typed: wrap it, as in jnp.asarray(x, dtype).",
+    "static": "Pass it as an array, as in jnp.int32(position): a static argument is one program a value.",
     "sharding": "Place it as in warm-up (jax.device_put with that sharding) before the first timed call.",
     "new": "A function first seen after warm-up: build each jit once, outside the loop, and warm it up.",
 }
@@ -63,11 +65,12 @@ def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
 
 
 def _grows(events: Sequence[CompileEvent]) -> Verdict:
-    cause = next(cause for cause in events[-1].causes if cause.what == "shape")
+    cause = growing_cause(events)
     place = f", called from {events[-1].location}" if events[-1].location else ""
     summary = f"{events[0].function} compiled {len(events)} times within one request: {describe_cause(cause)}{place}"
     functions = {events[0].function: len(events)}
-    return failed(GATE, summary, _lines(events), advice=_GROWS, count=len(events), functions=functions)
+    advice = _ADVICE["static"] if cause.what == "static" else _GROWS
+    return failed(GATE, summary, _lines(events), advice=advice, count=len(events), functions=functions)
 
 
 def describe_cause(cause: CompileCause) -> str:

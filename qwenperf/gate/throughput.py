@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from qwenperf import units
 from qwenperf.gate.budget_set import CaseBudget, Times
+from qwenperf.gate.ceiling import ceiling, product_rate
 from qwenperf.gate.limits import Check, Reading, check, compare, reading
 from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, failed, skipped, with_skip, worst
 from qwenperf.schema.metrics import Direction, lookup
@@ -18,15 +19,6 @@ from qwenperf.schema.records import CaseRecord, Outcome, Status, Verdict
 
 GATE = "throughput"
 METRIC = "decode_tokens_per_s"
-
-BEYOND_CACHES_BYTES = 512_000_000
-"""A step that reads less may find it in a processor's caches, where the memory roofline is no limit."""
-
-BYTES_SLACK = 1.5
-"""The memory roofline is a measurement; other programs have been seen to read a fifth faster than its kernels."""
-
-FLOPS_SLACK = 4.0
-"""The arithmetic roofline is measured in one dtype; narrower ones are up to four times as fast."""
 
 _WAIT = "Block on every output before the clock stops (jax.block_until_ready), and check that all tokens were made."
 
@@ -69,10 +61,16 @@ def implausible(case: CaseRecord) -> str:
     for void in case.evidence.voids:
         if "roofline allows" in void:
             return void
+    roofline = case.evidence.roofline
+    if roofline is None:
+        return ""
+    most, workload = ceiling(roofline), case.spec.get("workload")
+    dtype = str(workload.get("dtype", "")) if isinstance(workload, Mapping) else ""
     flops, moved, size = (case.metrics.get(name) for name in ("mfu", "mbu", "bytes_per_step"))
-    if flops and flops.value > FLOPS_SLACK:
+    if flops and flops.value * product_rate(roofline, dtype) > most.flops_per_s:
         return f"{units.significant(flops.value)} times the arithmetic that the roofline allows"
-    if moved and size and size.value >= BEYOND_CACHES_BYTES and moved.value > BYTES_SLACK:
+    beyond = size is not None and size.value >= most.beyond_caches_bytes
+    if moved and beyond and moved.value * roofline.bytes_per_s > most.bytes_per_s:
         return f"{units.significant(moved.value)} times the bytes/s that the roofline allows"
     return ""
 

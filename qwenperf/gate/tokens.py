@@ -17,6 +17,7 @@ GATE = "tokens"
 _NO_LOGITS = "Compare with `uncached_logits`: without logits nobody can tell a near tie from a bug."
 _BUG = "Look at positions and mask of the decode step first: an offset of one looks like this."
 
+_MASKED = "Mask the same part of the vocabulary in every step, before the token is chosen."
 _NOT_FINITE = "A row that may attend to nothing gives NaN: look at the mask, then at the dtype's range."
 
 
@@ -29,6 +30,8 @@ def judge(case: CaseRecord) -> Verdict:
     short = _too_short(case)
     if short:
         return failed(GATE, short, advice="An engine that stops early has not done the work that was timed.")
+    if seen.extra.get("not_finite"):
+        return _not_finite(case, seen)
     return _equal(case, seen) if seen.equal else _different(case, seen)
 
 
@@ -47,12 +50,19 @@ def _equal(case: CaseRecord, seen: Divergence) -> Verdict:
     return passed(GATE, f"{count} to {seen.reference}", [_logits(seen)], **_data(seen))
 
 
+def _not_finite(case: CaseRecord, seen: Divergence) -> Verdict:
+    """Tell which logits, and no choice of tokens: the argmax of such logits may be the same by accident."""
+    found = seen.extra["not_finite"]
+    told = found if isinstance(found, str) else "the logits there are not finite"
+    return failed(GATE, f"{_place(case, seen)}: {told}", advice=_NOT_FINITE, **_data(seen))
+
+
 def _different(case: CaseRecord, seen: Divergence) -> Verdict:
     where = _where(case, seen)
     detail = [*_margins(seen), _logits(seen)]
     agree = logits_agree(seen)
-    if seen.extra.get("not_finite"):
-        return failed(GATE, f"{where}: logits there are not finite", detail, advice=_NOT_FINITE, **_data(seen))
+    if seen.extra.get("masked"):
+        return failed(GATE, f"{where}, which {seen.reference} masks", detail, advice=_MASKED, **_data(seen))
     if seen.reference_margin is None:
         return failed(GATE, f"{where}; {seen.reference} gives no logits", advice=_NO_LOGITS, **_data(seen))
     if not seen.near_tie:
@@ -70,9 +80,13 @@ def _different(case: CaseRecord, seen: Divergence) -> Verdict:
 
 def _where(case: CaseRecord, seen: Divergence) -> str:
     chose = f"{seen.reference} chose {_token(seen.expected_token)}, the engine {_token(seen.actual_token)}"
+    return f"{_place(case, seen)} differs: {chose}"
+
+
+def _place(case: CaseRecord, seen: Divergence) -> str:
     row = f"row {seen.row}, " if seen.row is not None and _rows(case) != 1 else ""
     form = f" of the {seen.extra['form']}" if seen.extra.get("form", "request") != "request" else ""
-    return f"{row}token {'?' if seen.position is None else seen.position}{form} differs: {chose}"
+    return f"{row}token {'?' if seen.position is None else seen.position}{form}"
 
 
 def _margins(seen: Divergence) -> list[str]:

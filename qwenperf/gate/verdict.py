@@ -9,9 +9,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from qwenperf.errors import EnvironmentUnfitError, MeasurementError, QwenperfError, UsageError
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
 
-FINE, FAILED, USAGE, INCONCLUSIVE, UNFIT, NOT_MEASURED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
+FINE, FAILED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
+USAGE, UNFIT = UsageError.exit_code, EnvironmentUnfitError.exit_code
+NOT_MEASURED, INTERNAL = MeasurementError.exit_code, QwenperfError.exit_code
 
 PRECEDENCE = (INTERRUPTED, INTERNAL, USAGE, NOT_MEASURED, FAILED, UNFIT, INCONCLUSIVE, FINE)
 """Exit codes, the one that wins first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -32,13 +32,14 @@ class Watched:
     log: CompileLog = field(default_factory=CompileLog)
     result: Any = None
     findings: tuple[Finding, ...] = ()
+    workload: Mapping[str, int] | None = None
 
     def record(self) -> CaseRecord:
         """Return the compiles as a case, so that a gate can read them."""
         counts = {f"compiles_{phase}": self.log.count(phase) for phase in ("cold", "warmup", "steady")}
         return CaseRecord(
             id=self.name,
-            spec={"calls": self.name},
+            spec={"calls": self.name} | ({"workload": self.workload} if self.workload else {}),
             metrics={name: metric(name, count) for name, count in counts.items()},
             evidence=Evidence(compiles=self.log.events),
             findings=self.findings,
@@ -56,12 +57,14 @@ def steady_block(name: str) -> Iterator[Watched]:
 def repeat_calls(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, name: str) -> Watched:
     """Call ``function`` once for each of ``calls``: the first may compile, the others are steady.
 
+    Calls that look like a request for tokens are judged as one: the first may not compile for each of its tokens.
+
     Raises:
       UsageError: fewer than two calls, or arguments that the first call gave up.
     """
     if len(calls) < 2:
         raise UsageError(f"{len(calls)} call(s) of {name}: a recompile needs at least two.")
-    watched = Watched(name=name)
+    watched = Watched(name=name, workload=_request_of(*calls[0]))
     with watched.log, _kept_refusals(watched.log):
         call = watched.log.watch(function, name)
         for index, arguments in enumerate(calls):
@@ -109,6 +112,13 @@ def _watch_steps(engine: StepEngine, log: CompileLog) -> StepsEngine:
     pair = engine if isinstance(engine, StepsEngine) else None
     pair = pair or StepsEngine(name="steps", first=engine.prefill, step=engine.decode_step)
     return replace(pair, first=log.watch(pair.first, "prefill"), step=log.watch(pair.step, "decode_step"))
+
+
+def _request_of(*arguments: Any) -> Mapping[str, int] | None:
+    """Return the sizes of ``(tokens, new_tokens)``, ``None`` for any other arguments."""
+    if len(arguments) != 2 or type(arguments[1]) is not int or not np.ndim(arguments[0]):
+        return None
+    return {"prompt_length": np.shape(arguments[0])[-1], "new_tokens": arguments[1]}
 
 
 @contextmanager

@@ -10,9 +10,13 @@ spacing of numbers in [1, 2), two correct logits differ by at most about
 
     K * eps * max|logit|,     K = 512 for f32, 8 for bf16
 
-f32: sums over up to thousands of terms through tens of layers, all in f32, so errors add up over many
-roundings. bf16: sums are kept in f32 and only what passes between operations is rounded, so few roundings count.
+with the largest |logit| of that row and step: each is held to its own scale, so that no other row or step, however
+large, hides an error. f32: sums over up to thousands of terms through tens of layers, all in f32, so errors add up
+over many roundings. bf16: sums are kept in f32 and only what passes between operations is rounded, so few count.
 A token differs by a near-tie when the uncached logits of the two tokens are no further apart than that.
+
+A part of the vocabulary that is masked (-inf, -1e9, the dtype's lowest number) is no logit: it gives no scale, and
+where both sides mask it there is nothing to compare. NaN, +inf, and -inf on one side only are a divergence.
 """
 
 from __future__ import annotations
@@ -22,10 +26,13 @@ from typing import Any
 
 import numpy as np
 
+from qwenperf.errors import MeasurementError
 from qwenperf.schema.records import Divergence
 
 REFERENCE = "uncached"
 _ROUNDING = {"f32": 512 * 2.0**-23, "bf16": 8 * 2.0**-8}
+_MASKED, _MASKED_TIMES = -1e3, -100.0
+"""A masked logit is at most -1000, and at most -100 times the largest of what is above that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +54,19 @@ def compare(generated_BN: np.ndarray, logits: Logits, dtype: str) -> Divergence:
     ``position`` counts generated tokens from 0. Every difference is held to the rounding, in each row and behind each
     tie: the first that is none is reported, and the first of all only where all are ties. Logits that are not finite
     are a divergence: the largest of them says nothing.
+
+    Raises:
+      MeasurementError: a token that the logits do not know.
     """
+    _check_vocabulary(generated_BN, logits.uncached.shape[-1])
     expected_BN = logits.uncached.argmax(-1)
     finite_BN = _finite(logits)
     different_BN = ~finite_BN | (expected_BN != generated_BN)
-    teacher = _teacher_forced(logits, dtype)
+    scale_BN = _scale(logits.uncached)
+    teacher = _teacher_forced(logits, scale_BN, dtype)
     if not different_BN.any():
         return Divergence(equal=True, reference=REFERENCE, **teacher)
-    tolerance_BN = relative_rounding(dtype) * _largest(logits.uncached, axis=-1)
+    tolerance_BN = relative_rounding(dtype) * scale_BN
     beyond_BN = different_BN & ~(finite_BN & (_margins(logits.uncached, expected_BN, generated_BN) <= tolerance_BN))
     row, position = first_cell(beyond_BN if beyond_BN.any() else different_BN)
     expected, actual = int(expected_BN[row, position]), int(generated_BN[row, position])
@@ -77,7 +89,8 @@ def compare(generated_BN: np.ndarray, logits: Logits, dtype: str) -> Divergence:
             "equal_tokens": first_cell(different_BN)[1],
             "differences": int(different_BN.sum()),
             "beyond_rounding": int(beyond_BN.sum()),
-            **({} if finite_BN[row, position] else {"not_finite": True}),
+            **({} if finite_BN[row, position] else {"not_finite": _told(logits, row, position)}),
+            **({"masked": True} if np.isneginf(logits.uncached[row, position, actual]) else {}),
         },
         **teacher,
     )
@@ -106,22 +119,63 @@ def equal_share(divergence: Divergence, new_tokens: int) -> float:
     return 1.0 if equal_tokens is None else float(equal_tokens) / new_tokens
 
 
+def _check_vocabulary(generated_BN: np.ndarray, size: int) -> None:
+    outside_BN = (generated_BN < 0) | (generated_BN >= size)
+    if outside_BN.any():
+        row, position = first_cell(outside_BN)
+        token = int(generated_BN[row, position])
+        raise MeasurementError(
+            f"the engine generated token {token} (row {row}, token {position}), outside the vocabulary of {size}.",
+            advice=f"Return tokens from 0 to {size - 1}, the last axis of the uncached logits.",
+        )
+
+
 def _finite(logits: Logits) -> np.ndarray:
-    """Return [B, N]: whether all logits of both sides are finite."""
-    finite: np.ndarray = np.isfinite(logits.uncached).all(-1)
-    return finite if logits.engine is None else finite & np.isfinite(logits.engine).all(-1)
+    """Return [B, N]: whether all logits are finite, those apart that are -inf on both sides; one at least must be."""
+    usable_BN = _usable(logits.uncached)
+    if logits.engine is None:
+        return usable_BN
+    same_mask_BN = (np.isneginf(logits.uncached) == np.isneginf(logits.engine)).all(-1)
+    finite_BN: np.ndarray = usable_BN & _usable(logits.engine) & same_mask_BN
+    return finite_BN
 
 
-def _teacher_forced(logits: Logits, dtype: str) -> dict[str, Any]:
-    """Return the largest error of a logit over all steps, relative to the largest |logit|, and its step."""
+def _usable(logits: np.ndarray) -> np.ndarray:
+    """Return whether there is a finite logit, and no NaN and no +inf; -inf is a mask."""
+    finite = np.isfinite(logits)
+    usable: np.ndarray = (finite | (logits == -np.inf)).all(-1) & finite.any(-1)
+    return usable
+
+
+def _told(logits: Logits, row: int, position: int) -> str:
+    """Say which logits of a cell are not finite."""
+    cells = {REFERENCE: logits.uncached[row, position]}
+    if logits.engine is not None:
+        cells["the engine"] = logits.engine[row, position]
+    for side, cell_V in cells.items():
+        if np.isnan(cell_V).any() or np.isposinf(cell_V).any():
+            return f"{side} has {'NaN' if np.isnan(cell_V).any() else '+inf'} among its logits"
+        if not np.isfinite(cell_V).any():
+            return f"{side} has -inf for the whole vocabulary"
+    masked_V = [np.equal(cell_V, -np.inf) for cell_V in cells.values()]
+    token = int((masked_V[0] != masked_V[-1]).argmax())
+    return f"the logit of {token} is -inf for {REFERENCE if masked_V[0][token] else 'the engine'} only"
+
+
+def _teacher_forced(logits: Logits, scale_BN: np.ndarray, dtype: str) -> dict[str, Any]:
+    """Return the largest error of a logit, relative to the largest |logit| of its row and step, and its step."""
     if logits.engine is None or not _finite(logits).all():
         return {}
-    error_N = np.abs(logits.engine - logits.uncached).max((0, 2))
-    scale = float(_largest(logits.uncached))
+    masked = _masked(logits.uncached) & _masked(logits.engine)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(logits.engine - logits.uncached)
+    error_BN = np.minimum(np.where(masked, 0, error).max(-1), np.finfo(np.float32).max).astype(np.float64)
+    # Where the truth is all zeros, any error is as large as what it is held to.
+    relative_BN = error_BN / np.where(scale_BN > 0, scale_BN, np.where(error_BN > 0, error_BN, 1.0))
     return {
-        "max_logit_error": float(error_N.max()) / scale if scale else 0.0,
+        "max_logit_error": float(relative_BN.max()),
         "logit_tolerance": relative_rounding(dtype),
-        "worst_step": int(error_N.argmax()),
+        "worst_step": int(relative_BN.max(0).argmax()),
     }
 
 
@@ -138,7 +192,15 @@ def _margin(logits_V: np.ndarray, expected: int, actual: int) -> float | None:
     return margin if np.isfinite(margin) else None
 
 
-def _largest(logits: np.ndarray, axis: int | None = None) -> np.ndarray:
-    """Return the largest finite |logit|; 0 where there is none."""
-    largest: np.ndarray = np.where(np.isfinite(logits), np.abs(logits), 0.0).max(axis)
-    return largest
+def _masked(logits: np.ndarray) -> np.ndarray:
+    """Return which logits are masks and no scores; none where a row is wholly that low."""
+    low = logits <= _MASKED
+    rest = np.where(low | ~np.isfinite(logits), 0.0, np.abs(logits)).max(-1, keepdims=True)
+    masked: np.ndarray = low & (logits <= _MASKED_TIMES * rest) & ~low.all(-1, keepdims=True)
+    return masked | np.isneginf(logits)
+
+
+def _scale(logits: np.ndarray) -> np.ndarray:
+    """Return [B, N]: the largest finite |logit| that is no mask; 0 where there is none."""
+    scale_BN: np.ndarray = np.where(np.isfinite(logits) & ~_masked(logits), np.abs(logits), 0.0).max(-1)
+    return scale_BN.astype(np.float64)

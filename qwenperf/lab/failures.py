@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import replace
 
-from qwenperf.errors import QwenperfError
+from qwenperf.errors import EnvironmentUnfitError, QwenperfError
 from qwenperf.lab.executor import Ended, signal_name
 from qwenperf.schema.records import CaseRecord, Status
 from qwenperf.units import seconds
 from qwenperf.workloads.case import Case
+
+_FATAL = re.compile(r"^F\d{4} [^\]]*\] (.+)$", re.MULTILINE)
+"""A line of XLA's log after which its process ends."""
 
 
 def refused(case: Case, error: QwenperfError) -> CaseRecord:
@@ -35,6 +39,14 @@ def crashed(case: Case, ended: Ended, phase: str, last_words: str) -> CaseRecord
         how = f"ended with exit code {ended.returncode} and no record"
     said = f" Its last words: {last_words}" if last_words else ""
     return _record(case, Status.FAILED, f"the process {how} in phase {phase!r}.{said}", ended.wall_s, phase)
+
+
+def unfit(case: Case, last_words: str) -> CaseRecord | None:
+    """Record a case whose process JAX ended at its start for a setting; ``None`` where the log tells of no such end."""
+    fatal = _FATAL.search(last_words)
+    if fatal is None:
+        return None
+    return refused(case, EnvironmentUnfitError(f"JAX does not start: {fatal[1].rstrip('.')}."))
 
 
 def interrupted(case: Case, phase: str) -> CaseRecord:

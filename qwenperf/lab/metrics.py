@@ -8,21 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwenperf.decode.engine import EngineFacts
-from qwenperf.measure.roofline import flops_per_s
+from qwenperf.gate.ceiling import ceiling, product_rate
 from qwenperf.schema.records import Metric, ProgramFacts, Roofline, StreamEvidence, metric
-from qwenperf.stats.summary import percentile, summarize, theil_sen
+from qwenperf.stats.growth import growth
+from qwenperf.stats.summary import percentile, summarize
 from qwenperf.workloads.case import Workload
 
 Named = Iterator[tuple[str, Metric]]
 
-BEYOND_CACHES_BYTES = 512_000_000
-"""Weights smaller than this may lie in a processor's caches, where the memory roofline is no limit."""
-
 _TICK_S = 1e-9
 """The clock's own resolution: no time is read as shorter."""
-
-_BYTES_SLACK = 1.5
-_FLOPS_SLACK = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +88,7 @@ def decode_metrics(
     if roofline and facts.bytes_per_step:
         yield "mbu", rate("mbu", facts.bytes_per_step / roofline.bytes_per_s, tpot_s)
     if roofline and facts.flops_per_step:
-        yield "mfu", rate("mfu", facts.flops_per_step / flops_per_s(roofline, workload.dtype), tpot_s)
+        yield "mfu", rate("mfu", facts.flops_per_step / product_rate(roofline, workload.dtype), tpot_s)
 
 
 def stream_metrics(stream: StreamEvidence) -> Named:
@@ -101,13 +96,11 @@ def stream_metrics(stream: StreamEvidence) -> Named:
     steps = np.asarray(stream.step_s)
     yield "itl_p50_s", metric("itl_p50_s", percentile(steps, 50), samples=tuple(np.median(steps, axis=1).tolist()))
     yield "itl_p99_s", metric("itl_p99_s", percentile(steps, 99))
-    per_position = np.median(steps, axis=0)
-    if len(per_position) >= 3:
-        line = theil_sen(stream.positions, per_position)
-        scale = 100 / float(np.median(per_position))
-        interval = (scale * line.low, scale * line.high)
-        growth = metric("scaling_per_100_tokens", scale * line.slope, interval=interval, coverage=line.coverage)
-        yield "scaling_per_100_tokens", growth
+    seen = growth(stream.positions, stream.step_s)
+    if seen is not None:
+        interval = (seen.low, seen.high)
+        scaling = metric("scaling_per_100_tokens", seen.per_100, interval=interval, coverage=seen.coverage)
+        yield "scaling_per_100_tokens", scaling
 
 
 def fact_metrics(workload: Workload, facts: EngineFacts) -> Named:
@@ -135,14 +128,14 @@ def _known(values: dict[str, float | None]) -> Named:
 def floors(workload: Workload, facts: EngineFacts, roofline: Roofline | None) -> Floors:
     """Return times that no correct run of this workload can beat.
 
-    The roofline is itself a measurement, so it gets slack: half again as many bytes, and four times the
-    FLOP/s (it was measured in one dtype, and narrower ones are faster).
+    The roofline is itself a measurement, so it gets slack: see ``gate.ceiling``.
     """
     if roofline is None:
         return Floors()
-    step_s = (facts.flops_per_step or 0.0) / (_FLOPS_SLACK * roofline.flops_per_s)
-    request_s = (facts.flops_per_request or 0.0) / (_FLOPS_SLACK * roofline.flops_per_s)
-    if facts.bytes_per_step and facts.bytes_per_step >= BEYOND_CACHES_BYTES:
-        read_s = facts.bytes_per_step / (_BYTES_SLACK * roofline.bytes_per_s)
+    most = ceiling(roofline)
+    step_s = (facts.flops_per_step or 0.0) / most.flops_per_s
+    request_s = (facts.flops_per_request or 0.0) / most.flops_per_s
+    if facts.bytes_per_step and facts.bytes_per_step >= most.beyond_caches_bytes:
+        read_s = facts.bytes_per_step / most.bytes_per_s
         step_s, request_s = max(step_s, read_s), max(request_s, read_s * workload.new_tokens)
     return Floors(step_s=step_s or None, request_s=request_s or None)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import qwenperf
-from qwenperf.errors import RecordError
+from qwenperf.errors import EnvironmentUnfitError, RecordError
 from qwenperf.lab import failures
 from qwenperf.lab.executor import Message, execute, log_tail
 from qwenperf.lab.options import Options
@@ -70,6 +70,7 @@ def run_cases(
 
     Raises:
       OutputError: the folder cannot be written to any more.
+      EnvironmentUnfitError: JAX does not start here, or is told to debug.
     """
     write_text(folder.record, dumps(run))
     for number, case in enumerate(cases, start=1):
@@ -85,7 +86,15 @@ def run_cases(
         listener.case_ended(run.cases[-1])
         if run.interrupted:
             break
+        _check_fit(run)
     return run
+
+
+def _check_fit(run: RunRecord) -> None:
+    """Stop where JAX has not started yet: it would not for the next case either."""
+    failure = run.cases[-1]
+    if not run.environment and failure.extra.get("exit_code") == EnvironmentUnfitError.exit_code:
+        raise EnvironmentUnfitError(failure.error or "JAX does not start.")
 
 
 def _with_case(run: RunRecord, record: CaseRecord, child: _Child) -> RunRecord:
@@ -120,6 +129,8 @@ class _Child:
         record = self.kept()
         if ended.timed_out:
             return failures.with_kept(failures.timed_out(case, ended, self.phase), record)
+        if not (record or self.environment) and (unfit := failures.unfit(case, log_tail(log))):
+            return unfit
         if record is None or record.status is Status.INTERRUPTED:
             return failures.with_kept(failures.crashed(case, ended, self.phase, log_tail(log)), record)
         return replace(record, wall_s=ended.wall_s)

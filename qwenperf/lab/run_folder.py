@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -58,6 +59,7 @@ def create_run_folder(out: Path, now: datetime) -> RunFolder:
     Raises:
       OutputError: ``out`` cannot be made or written to.
     """
+    check_writable(out)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         for _ in range(_CREATE_TRIES):
@@ -81,6 +83,8 @@ def check_writable(out: Path) -> None:
     with writing(out):
         there = out
         while not there.exists() and there != there.parent:
+            if there.is_symlink():
+                raise FileNotFoundError(errno.ENOENT, f"{there} is a link to nothing")
             there = there.parent
         with tempfile.TemporaryDirectory(dir=there, prefix=".qwenperf-"):
             pass

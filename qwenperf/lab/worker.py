@@ -18,7 +18,9 @@ from typing import Any
 from qwenperf.errors import QwenperfError
 from qwenperf.lab import failures
 from qwenperf.lab.options import Options
+from qwenperf.lab.orphan import end_with_parent
 from qwenperf.lab.run_folder import write_text
+from qwenperf.lab.start import start_jax
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.records import CaseRecord, Status
 from qwenperf.workloads.case import Case
@@ -29,6 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     spec, out, descriptor = json.loads(arguments[0]), Path(arguments[1]), int(arguments[2])
     # A compiler or helper that this process starts must not hold the pipe open.
     os.set_inheritable(descriptor, False)  # noqa: FBT003  (positional only)
+    end_with_parent(descriptor)
     case, options = Case.from_json(spec["case"]), Options.from_json(spec["options"])
 
     def say(message: dict[str, Any]) -> None:
@@ -37,10 +40,10 @@ def main(arguments: Sequence[str]) -> None:
 
     try:
         say({"phase": "importing JAX"})
+        seen = start_jax()
         from qwenperf.lab.runner import run_case
         from qwenperf.measure import environment
 
-        seen = environment.describe()
         say({"environment": seen, "findings": [asdict(finding) for finding in environment.findings(seen)]})
 
         def keep(record: CaseRecord) -> None:

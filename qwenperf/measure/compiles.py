@@ -96,7 +96,11 @@ class CompileLog:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Self]:
-        """Count compiles within as phase ``name`` (``cold``, ``warmup`` or ``steady``)."""
+        """Count compiles within as phase ``name`` (``cold``, ``warmup`` or ``steady``), those of all threads.
+
+        A phase is a time, not a thread: whatever compiles meanwhile takes the cores from what is timed. An event of
+        another thread than the main one names it in ``extra["thread"]``.
+        """
         before, self._phase = self._phase, name
         try:
             yield self
@@ -188,7 +192,7 @@ class CompileLog:
             causes=self._since_latest(function, _causes(explanation, call)),
             explanation=explanation.text if explanation else "",
         )
-        notes = {"saved_s": self._thread.saved_s, "within": call.name if call else None}
+        notes = {"saved_s": self._thread.saved_s, "within": call.name if call else None, "thread": _other_thread()}
         return replace(event, extra={key: value for key, value in notes.items() if value is not None})
 
     def _since_latest(self, function: str, causes: tuple[CompileCause, ...]) -> tuple[CompileCause, ...]:
@@ -218,9 +222,10 @@ class CompileLog:
         return None
 
 
-def watch(function: Callable[P, R], name: str | None, log: CompileLog) -> Callable[P, R]:
-    """Return ``function`` watched by ``log``: see ``CompileLog.watch``."""
-    return log.watch(function, name)
+def _other_thread() -> str | None:
+    """Return this thread's name, ``None`` for the main one."""
+    here = threading.current_thread()
+    return None if here is threading.main_thread() else here.name
 
 
 def describe(event: CompileEvent) -> str:

@@ -18,12 +18,16 @@ from typing import Any
 
 import jax
 
+from qwenperf.errors import EnvironmentUnfitError
 from qwenperf.schema.records import Finding, Severity
 
 _PACKAGES = ("qwenperf", "jax", "jaxlib", "flax", "numpy", "libtpu")
 _ISA_X86 = ("avx2", "fma", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16")
 _ISA_ARM = ("asimd", "sve", "i8mm", "bf16")
 _DEBUG_FLAGS = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs", "jax_check_tracer_leaks", "jax_log_compiles")
+_UNFIT_FLAGS = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs", "jax_check_tracer_leaks")
+"""Debugging under which other programs run than in service: none compiled, or nothing donated."""
+
 _SYSFS = Path("/sys/devices/system/cpu/cpu0")
 _BUSY_SHARE = 0.75
 """Load average per core from which other work is to be suspected; a quiet machine that ran nothing is near 0."""
@@ -67,6 +71,20 @@ def findings(environment: Mapping[str, Any]) -> tuple[Finding, ...]:
     """Remark on what makes measurements in ``environment`` slower, noisier or different from what one thinks."""
     found = [_x64(environment), _load(environment), _debug(environment), _cached(environment)]
     return tuple(finding for finding in found if finding)
+
+
+def check_fit(environment: Mapping[str, Any]) -> None:
+    """Refuse an environment in which no measurement means anything.
+
+    Raises:
+      EnvironmentUnfitError: a debugging flag changes what runs; names its variable.
+    """
+    names = [name.upper() for name in environment.get("debug_flags") or () if name in _UNFIT_FLAGS]
+    if names:
+        raise EnvironmentUnfitError(
+            f"{' and '.join(names)} set: JAX compiles other programs when it debugs (nothing donated, or none at all).",
+            advice="Unset it to measure.",
+        )
 
 
 def _x64(environment: Mapping[str, Any]) -> Finding | None:

@@ -12,6 +12,7 @@ import jax
 
 from qwenperf.program import facts, hlo, stablehlo
 from qwenperf.program.fingerprint import fingerprint
+from qwenperf.program.rewrites import rewrites
 from qwenperf.schema.records import ProgramFacts
 
 _STATUS = Path("/proc/self/status")
@@ -56,7 +57,7 @@ def program_facts(
         operations=facts.opcodes(module),
         trigonometric=facts.trigonometric(module),
         unaliased_donations=_unaliased(module, donated, donated_bytes, sizes["alias_bytes"]),
-        cache_copies=facts.copies(module, cache_shapes),
+        cache_copies=facts.copies(module, cache_shapes) + rewrites(module, cache_shapes),
         cache_shapes=tuple(cache_shapes),
         fingerprint=fingerprint(text) if text else "",
         extra={"lowered_trigonometric": stablehlo.trigonometric(lowered_text)} if lowered_text else {},

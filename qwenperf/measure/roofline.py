@@ -78,11 +78,6 @@ def _higher(measured: Roofline, kept: Roofline | None) -> Roofline:
     return kept if kept is not None and kept.bytes_per_s > measured.bytes_per_s else measured
 
 
-def flops_per_s(roofline: Roofline, dtype: str) -> float:
-    """Return the matrix-product roofline for ``dtype`` (``f32``, ``bf16``), that of f32 where it was not measured."""
-    return float(roofline.extra.get("flops_per_s_by_dtype", {}).get(dtype, roofline.flops_per_s))
-
-
 def measure_now(at: float) -> Roofline:
     """Measure, whatever is kept; ``at`` is the time of day in seconds, for the record."""
     with CompileLog(explain=False) as log:

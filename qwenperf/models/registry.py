@@ -15,8 +15,6 @@ from typing import Any
 from qwenperf.errors import CheckpointError, EnvironmentUnfitError, UnknownNameError
 from qwenperf.models.checkpoint import download_snapshot, load_folder, read_config
 from qwenperf.models.config import ModelConfig, unread_keys
-from qwenperf.models.gguf import GgufFile, load_gguf
-from qwenperf.models.gguf_config import gguf_config
 from qwenperf.models.parameters import Params, array_dtype
 from qwenperf.models.seeded import seeded_params
 from qwenperf.models.tokenizer import Tokenizer, folder_tokenizer, metadata_tokenizer, unknown_kind
@@ -90,6 +88,10 @@ def _real_or_seeded(dtype: str, seed: int) -> Model:
 
 
 def _from_gguf(name: str, path: Path, dtype: str) -> Model:
+    # Reading GGUF takes a package that is slow to import, which most models do without.
+    from qwenperf.models.gguf import GgufFile, load_gguf
+    from qwenperf.models.gguf_config import gguf_config
+
     file = GgufFile(path)
     config = gguf_config(file)
     tokenizer = metadata_tokenizer(file.get, str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -36,10 +37,11 @@ def _trigonometric(module: Module) -> Iterator[str]:
         if kind is None and operation.opcode in _ARITHMETIC:
             kind = _TRIGONOMETRIC_NAMES.get(operation.op_name.rpartition("/")[2])
         if kind:
-            yield f"{kind} from {_short_source(operation)}"
+            yield f"{kind} from {short_source(operation)}"
 
 
-def _short_source(operation: Operation) -> str:
+def short_source(operation: Operation) -> str:
+    """Return where an operation comes from: ``rotary.py:88``, or its name where the text has no line."""
     file, _, line = operation.source.rpartition(":")
     return f"{PurePath(file).name}:{line}" if file else operation.op_name or operation.computation
 
@@ -54,9 +56,26 @@ def copies(module: Module, shapes: Iterable[str]) -> tuple[str, ...]:
     )
 
 
+def copied_bytes(told: str) -> int | None:
+    """Return the bytes of the array that ``told``, a line about a copy, names; ``None`` where it names none."""
+    match = _SHAPE.search(told)
+    if match is None:
+        return None
+    bits = re.search(r"\d+", match["dtype"].replace("pred", "8"))
+    sizes = [size for size in match["sizes"].split(",") if size]
+    if bits is None or not all(size.isdecimal() for size in sizes):
+        return None
+    return int(bits[0]) * math.prod(map(int, sizes)) // 8
+
+
+def is_shape(shape: str, wanted: Iterable[str]) -> bool:
+    """Say whether ``shape`` is one of ``wanted``; axes of size 1 do not count, and a tuple is none."""
+    return not shape.startswith("(") and _squeezed(shape) in {_squeezed(one) for one in wanted}
+
+
 def _origin(operation: Operation) -> str:
     """Name the source of an operation where it has one: a copy that the compiler put in has none."""
-    return f" from {_short_source(operation)}" if operation.source or operation.op_name else ""
+    return f" from {short_source(operation)}" if operation.source or operation.op_name else ""
 
 
 def _first_shape(shape: str) -> str:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[^\s=]+) = (?P<rest>\S.*)$")
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[^\s(]+) \(.*\) -> .*\{$")
 _OPCODE = re.compile(r"\s*(?P<opcode>[a-z][\w-]*)\((?P<inside>[^)]*)\)")
 _ALIAS = re.compile(r"\{(?P<output>[\d, ]*)\}: \((?P<parameter>\d+), \{(?P<index>[\d, ]*)\}")
+_OPERAND = re.compile(r"%?([A-Za-z_][\w.\-]*)(?=\s*(?:,|$))")
+_COMMENT = re.compile(r"/\*.*?\*/")
+_CALLS = re.compile(r"(?:calls|to_apply)=%?(?P<name>[\w.\-]+)")
 _LAYOUT = re.compile(r"\{[^{}]*\}")
 _TABLE = re.compile(r"^(FileNames|FunctionNames|FileLocations|StackFrames)$")
 _SOURCE = re.compile(r'source_file="(?P<file>[^"]*)"(?: source_line=(?P<line>\d+))?')
@@ -23,7 +26,11 @@ _OP_NAME = re.compile(r'op_name="(?P<name>(?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One instruction. ``shape`` has no layout (``f32[3,4]``); ``source`` is ``file:line`` or empty."""
+    """One instruction. ``shape`` has no layout (``f32[3,4]``); ``source`` is ``file:line`` or empty.
+
+    ``operands`` are names of instructions of the same computation, ``calls`` is the computation that it runs, ``root``
+    says that it is its computation's result.
+    """
 
     name: str
     opcode: str
@@ -32,6 +39,9 @@ class Operation:
     op_name: str = ""
     source: str = ""
     number: int | None = None
+    root: bool = False
+    operands: tuple[str, ...] = ()
+    calls: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +97,17 @@ def _operations(lines: list[str], sources: Mapping[int, str]) -> Iterator[tuple[
         if opcode:
             yield (
                 entry,
-                _operation(match["name"], opcode, shape=shape, computation=computation, rest=rest, sources=sources),
+                replace(
+                    _operation(match["name"], opcode, shape=shape, computation=computation, rest=rest, sources=sources),
+                    root=bool(match["root"]),
+                ),
             )
 
 
 def _operation(
     name: str, opcode: re.Match[str], *, shape: str, computation: str, rest: str, sources: Mapping[int, str]
 ) -> Operation:
-    op_name = _OP_NAME.search(rest)
+    op_name, calls = _OP_NAME.search(rest), _CALLS.search(rest)
     is_parameter = opcode["opcode"] == "parameter" and opcode["inside"].isdigit()
     return Operation(
         name=name,
@@ -104,6 +117,8 @@ def _operation(
         op_name=op_name["name"].replace("\\'", "'").replace('\\"', '"') if op_name else "",
         source=_source(rest, sources),
         number=int(opcode["inside"]) if is_parameter else None,
+        operands=tuple(_OPERAND.findall(_COMMENT.sub("", opcode["inside"]))),
+        calls=calls["name"] if calls else "",
     )
 
 

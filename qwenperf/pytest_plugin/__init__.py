@@ -6,6 +6,7 @@ turns verdicts into passes, failures and warnings of pytest.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture
-def qwenperf(request: pytest.FixtureRequest) -> Checks:
+def qwenperf(request: pytest.FixtureRequest) -> Iterator[Checks]:
     """Gates for recompiles, tokens and throughput of anybody's engine."""
     marks = read_marks(request.node, inconclusive=request.config.getoption("--qwenperf-inconclusive"))
     recorded = request.config.stash[_RECORDED]
-    return Checks(recorded=recorded, test=request.node.nodeid, root=request.config.rootpath, marks=marks)
+    checks = Checks(recorded=recorded, test=request.node.nodeid, root=request.config.rootpath, marks=marks)
+    yield checks
+    checks.close()

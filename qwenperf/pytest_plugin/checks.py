@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from qwenperf.errors import EnvironmentUnfitError, UsageError, nearest_advice
 from qwenperf.pytest_plugin.marks import Marks
@@ -17,10 +18,14 @@ from qwenperf.schema.records import CaseRecord, Verdict
 
 if TYPE_CHECKING:
     from qwenperf.gate.budget_set import BudgetSet, CaseBudget
+    from qwenperf.lab.beside import Asked
     from qwenperf.lab.calls import Watched
     from qwenperf.lab.request import Request
 
 UNITS = ("tokens/s", "times", "of roofline")
+
+_BLOCK: Any = object()
+"""No subject: the block's form is meant. ``None`` is a subject that somebody forgot to make."""
 
 _SERIAL = "Deselect timed tests in a parallel run, or run them with -p no:xdist or -n0."
 
@@ -38,8 +43,9 @@ class Checks:
     test: str
     root: Path
     marks: Marks
+    blocks: list[_Block] = field(default_factory=list, repr=False)
 
-    def no_recompiles(self, subject: Any = None, *args: Any, calls: Sequence[Any] | None = None) -> Any:
+    def no_recompiles(self, subject: Any = _BLOCK, *args: Any, calls: Sequence[Any] | None = None) -> Any:
         """Fail when something compiles that should be warm; return the last result.
 
         - ``no_recompiles(f, *args)`` calls ``f`` twice: only the first call may compile.
@@ -50,13 +56,22 @@ class Checks:
         __tracebackhide__ = True
         from qwenperf.lab import calls as lab
 
-        if subject is None:
-            return _Block(checks=self)
+        if subject is _BLOCK:
+            self.blocks.append(_Block(checks=self))
+            return self.blocks[-1]
         if isinstance(subject, tuple) or hasattr(subject, "generate") or hasattr(subject, "prefill"):
             request = self._request(subject, *args)
             return self._stable(lab.repeat_requests(request.engine, request.prompt_BT, request.workload.new_tokens))
+        if not callable(subject):
+            raise UsageError(f"no_recompiles({subject!r}): that is no function and no engine.")
         series = [args, args] if calls is None else [call if isinstance(call, tuple) else (call,) for call in calls]
         return self._stable(lab.repeat_calls(subject, series, name=getattr(subject, "__name__", repr(subject))))
+
+    def close(self) -> None:
+        """Fail where a block was made and not entered: nothing was watched, and the test is green for nothing."""
+        __tracebackhide__ = True
+        if any(block.watched is None for block in self.blocks):
+            raise UsageError("no_recompiles() watched nothing.", advice="Write `with qwenperf.no_recompiles():`.")
 
     def tokens_match(
         self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, against: Any = None
@@ -91,8 +106,10 @@ class Checks:
         from qwenperf.gate import throughput
 
         _check_unit(value, unit, than)
-        case = self._measured(engine, prompt, new_tokens, check=False)
-        other = None if than is None else self._measured(than, prompt, new_tokens, check=False, suffix=" (than)")
+        if than is None:
+            case, other = self._measured(engine, prompt, new_tokens, check=False), None
+        else:
+            case, other = self._beside(engine, than, prompt, new_tokens)
         peers = {} if other is None else {other.id: other}
         budget = _speed_budget(self._budget(case), value, unit, other)
         return self._settle(case, [throughput.judge(case, budget, peers)], required=(throughput.GATE,))
@@ -135,18 +152,31 @@ class Checks:
 
         return make_request(engine, prompt, new_tokens, uncached=uncached, dtype=self.marks.dtype)
 
-    def _measured(
-        self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, check: bool = True, suffix: str = ""
-    ) -> CaseRecord:
+    def _asked(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, suffix: str = "") -> Asked:
         __tracebackhide__ = True
         _refuse_company()
-        from qwenperf.lab.request import measure_request
+        from qwenperf.lab.beside import Asked
 
         request = self._request(engine, prompt, new_tokens, uncached=uncached)
         name = request.engine.name + suffix
         spec = {"engine": name, "workload": vars(request.workload), "test": self.test}
-        case_id = f"{name}/{request.workload.label}"
-        return measure_request(request, trials=self.marks.trials, case_id=case_id, spec=spec, check=check)
+        return Asked(request=request, case_id=f"{name}/{request.workload.label}", spec=spec)
+
+    def _measured(
+        self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, check: bool = True
+    ) -> CaseRecord:
+        __tracebackhide__ = True
+        from qwenperf.lab.request import measure_request
+
+        one = self._asked(engine, prompt, new_tokens, uncached=uncached)
+        return measure_request(one.request, trials=self.marks.trials, case_id=one.case_id, spec=one.spec, check=check)
+
+    def _beside(self, engine: Any, than: Any, prompt: Any, new_tokens: int) -> list[CaseRecord]:
+        __tracebackhide__ = True
+        from qwenperf.lab.beside import measure_in_turn
+
+        asked = (self._asked(engine, prompt, new_tokens), self._asked(than, prompt, new_tokens, suffix=" (than)"))
+        return measure_in_turn(asked, trials=self.marks.trials)
 
     def _named(self, case: CaseRecord) -> CaseRecord:
         """Return ``case`` under the id that it has in the record: budgets of the project are matched against it."""
@@ -206,7 +236,9 @@ class _Block:
         return handled
 
 
-def _check_unit(value: float, unit: str, than: Any) -> None:
+def _check_unit(value: Any, unit: str, than: Any) -> None:
+    if isinstance(value, bool | str) or not isinstance(value, SupportsFloat) or not 0 < float(value) < math.inf:
+        raise UsageError(f"at_least({value!r}, {unit!r}): that is no rate.", advice="Give a number above 0.")
     if unit not in UNITS:
         raise UsageError(f"at_least({value}, {unit!r}): unknown unit.", advice=nearest_advice(unit, UNITS))
     if (unit == "times") != (than is not None):

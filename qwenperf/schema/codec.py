@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from qwenperf.errors import RecordError
+from qwenperf.schema.checking import check_case, check_run
 from qwenperf.schema.hints import show
 from qwenperf.schema.reading import decode
 from qwenperf.schema.records import SCHEMA, CaseRecord, RunRecord
@@ -55,12 +56,12 @@ def from_json(data: object, source: str = "") -> RunRecord:
     if seen != SCHEMA:
         message = f"{prefix}schema is {show(seen)}; this version reads {SCHEMA!r}."
         raise RecordError(message, advice="Read it with the qwenperf that wrote it, or measure again.")
-    return _read(data, RunRecord, prefix)
+    return _read(data, RunRecord, prefix, check_run)
 
 
 def case_from_json(data: object, source: str = "") -> CaseRecord:
     """Read one case from plain JSON data; errors as ``from_json``."""
-    return _read(data, CaseRecord, f"{source}: " if source else "")
+    return _read(data, CaseRecord, f"{source}: " if source else "", check_case)
 
 
 def loads(text: str, source: str = "") -> RunRecord:
@@ -80,9 +81,10 @@ def _parse(text: str, source: str) -> object:
         raise RecordError(f"{source or 'record'} is not JSON: {error}.", advice="Was it cut short?") from error
 
 
-def _read(data: object, kind: type[Record], prefix: str) -> Record:
+def _read(data: object, kind: type[Record], prefix: str, check: Callable[[Record], None]) -> Record:
     try:
         record: Record = decode(data, kind, "")
+        check(record)
     except RecordError as error:
         raise RecordError(prefix + error.message, advice=error.advice) from None
     except RecursionError:

@@ -122,7 +122,7 @@ _DEFINITIONS = (
            "Arithmetic of one decode step with cache, by formula; the average step sees so many keys."),
     _fixed("tokens_equal", "ratio", _HIGH, "generated tokens before the first divergence / generated tokens, worst row",
            "Share of the generated tokens that agree with uncached greedy decoding; 1 is equal."),
-    _fixed("max_logit_error", "ratio", _LOW, "max |cached - uncached| / max |uncached| over teacher-forced steps",
+    _fixed("max_logit_error", "ratio", _LOW, "max |cached - uncached| / max |uncached|, the worst row and step",
            "Largest difference of logits with and without cache, fed the same tokens."),
 )  # fmt: skip
 

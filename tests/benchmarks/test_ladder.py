@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from qwenperf.schema.metrics import REGISTRY, Direction
+from qwenperf.schema.records import CaseRecord, Evidence, Status, metric
 from qwenperf.workloads.case import ENGINES
 
 
@@ -51,6 +52,21 @@ def test_what_was_not_measured_is_no_point_in_a_graph(suite):
 def test_each_rung_is_tracked(suite):
     """The suite follows the list of rungs."""
     assert suite.Ladder.params == (list(ENGINES),)
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ({"evidence": Evidence(voids=("request: trial 1: grow compiled",))}, "a/cached: a void window: request: trial"),
+        ({"status": Status.TIMED_OUT, "error": "killed"}, "a/cached: killed"),
+    ],
+)
+def test_a_case_without_all_its_numbers_ends_the_run(suite, broken, told):
+    """A void window leaves metrics out, which must not become a silent gap in a graph."""
+    whole = CaseRecord(id="a/naive", spec={"engine": "naive"}, metrics={"tpot_s": metric("tpot_s", 0.5)})
+    assert suite.numbers([whole]) == {"naive": {"tpot_s": 0.5}}
+    with pytest.raises(RuntimeError, match=told):
+        suite.numbers([whole, CaseRecord(id="a/cached", spec={"engine": "cached"}, **broken)])
 
 
 @pytest.mark.slow

@@ -157,7 +157,7 @@ def test_weights_that_cannot_be_read_are_one_clear_line(cli, tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_keeps_what_was_measured_and_ends_with_130(cli, tmp_path, number):
     """Ctrl-C, or CI's SIGTERM, while a case runs: the record is there, says interrupted, and nothing keeps running."""
     command, environ, _ = cli
@@ -176,6 +176,42 @@ def test_an_interrupt_keeps_what_was_measured_and_ends_with_130(cli, tmp_path, n
     assert [case.status.value for case in run.cases] == ["interrupted"]
     assert loads(next((tmp_path / "runs").glob("*/run.json")).read_text()) == run
     assert not workers_of(tmp_path)
+
+
+def test_a_run_that_is_killed_leaves_no_worker(cli, tmp_path):
+    """SIGKILL lets nobody clean up: the measuring process notices by itself."""
+    command, environ, _ = cli
+    arguments = command("run", "--model", "tiny", "--engine", "eager", "--new-tokens", 200, "--out", tmp_path / "runs")
+    with subprocess.Popen(arguments, cwd=tmp_path, env=environ(), stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if "    cold (" in line:
+                break
+        process.kill()
+    assert not workers_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("JAX_PLATFORMS", "nonsense", "'nonsense'"),
+        ("JAX_PLATFORMS", "cuda", "JAX_PLATFORMS='cuda'"),
+        ("JAX_DISABLE_JIT", "1", "JAX_DISABLE_JIT"),
+        ("JAX_DISABLE_JIT", "maybe", "'maybe'"),
+        ("JAX_DEBUG_NANS", "1", "JAX_DEBUG_NANS"),
+        ("XLA_FLAGS", "--nonsense", "--nonsense"),
+    ],
+)
+def test_a_setting_with_which_jax_cannot_measure_ends_the_run_at_once(cli, tmp_path, variable, value, message):
+    """One clear line and exit code 4 before anything is built; no second case is tried, no traceback is shown."""
+    command, environ, _ = cli
+    arguments = command("run", "--suite", "quick", "--out", tmp_path / "runs")
+    more = {"env": environ(**{variable: value}), "cwd": tmp_path}
+    done = subprocess.run(arguments, capture_output=True, check=False, text=True, **more)
+    assert done.returncode == 4, done.stderr
+    assert message in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].startswith("qwenperf: error: ")
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "[2/" not in done.stderr
 
 
 def workers_of(folder):

@@ -23,7 +23,7 @@ def test_smoke_is_the_default():
 
 @pytest.mark.parametrize(
     ("glob", "count"),
-    [("cached", 2), ("4x128", 6), ("4x128/cached*", 3), ("b1-p32-*", 2), ("4x128/naive/b1-p16-n20-f32", 1)],
+    [("cached", 2), ("4x128", 6), ("4x128/cached*", 3), ("b1-p32-*", 1), ("4x128/naive/b1-p16-n20-f32", 1)],
 )
 def test_a_filter_matches_an_id_or_a_part_of_it(glob, count):
     """A glob is for the whole id, or for its model, engine or workload."""
@@ -63,10 +63,16 @@ def test_a_model_may_be_a_folder_or_a_hub_id(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--suite", "quik"], 2, "unknown suite 'quik'. Did you mean 'quick'?"),
+        (["--suite", "quik"], 2, "unknown suite 'quik' (--suite). Did you mean 'quick'?"),
         (["--engine", "cahced"], 2, "unknown engine 'cahced'. Did you mean 'cached'?"),
         (["--model", "tiyn"], 2, "unknown model 'tiyn'. Did you mean 'tiny'?"),
         (["--model", "/no/such/folder"], 2, "model '/no/such/folder': no such folder or file."),
+        (["--model", ""], 2, "the name of a model is empty."),
+        (["--model", "x" * 5000], 2, "unknown model"),
+        (["--model", "./" + "x" * 300], 2, "no such folder or file"),
+        (["--model", "~nobody-of-that-name/y"], 2, "no such folder or file"),
+        (["--model", "tiny", "--prompt-length", "1000"], 2, "need 1032 positions; model 'tiny' has 1024."),
+        (["--batch", str(10**20)], 2, "batch is 1e+20, which no device counts to."),
         (["--dtype", "bf15"], 2, "unknown dtype 'bf15'. Did you mean 'bf16'?"),
         (["--new-tokens", "1"], 2, "workload new_tokens is 1, which is not a whole number of at least 2."),
         (["--prompt-length", "0"], 2, "workload prompt_length is 0"),
@@ -85,6 +91,14 @@ def test_what_is_mistyped_is_one_clear_line(arguments, code, message):
     assert result.stderr.startswith("qwenperf: error: ")
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_suite_that_is_not_needed_has_to_exist_too():
+    """A mistyped variable is found also where flags describe the case."""
+    result = CliRunner(env={"QWENPERF_SUITE": "qick"}).invoke(main, ["run", "--dry-run", "--model", "tiny"])
+    assert result.exit_code == 2
+    assert "QWENPERF_SUITE" in result.stderr
+    assert "Did you mean 'quick'" in result.stderr
 
 
 def test_a_setting_of_the_environment_is_read(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -115,6 +116,42 @@ def test_a_donated_cache_that_is_copied_fails_cache_alias(model, judge):
     assert "f32[2,12,16]" in told(verdicts["cache-alias"])
 
 
+def write_by_selection(old, new, length):
+    """Write the new position by choosing between old and new at every position."""
+
+    def chosen(old_BSKD, new_B1KD):
+        positions = jnp.arange(old_BSKD.shape[1]).reshape(1, -1, *([1] * (old_BSKD.ndim - 2)))
+        return jnp.where(positions == length, new_B1KD, old_BSKD)
+
+    return jax.tree.map(chosen, old, new)
+
+
+def with_selection(params, tokens, state, tables, *, config):
+    """The decode step that writes its cache as a whole: right values, aliased, and no copy anywhere."""
+    tokens_B1 = jnp.expand_dims(tokens, 1)
+    positions_B1 = steps.next_positions(tokens_B1, state)
+    mask_B1S = causal_mask(positions_B1, CAPACITY)
+    return steps.run_onto(
+        params, tokens_B1, state, tables, config=config, positions_BT=positions_B1, mask_BTS=mask_B1S,
+        write=write_by_selection,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("rung", ["cached-host", "cached"])
+def test_a_cache_that_is_rewritten_as_a_whole_fails_cache_alias(model, judge, rung):
+    """A selection over all positions aliases and copies nothing, and still costs the whole cache at each token."""
+    engine = (
+        with_loop_of(with_selection, model)
+        if rung == "cached"
+        else build_engine(model, HOST, step=with_selection, capacity=CAPACITY)
+    )
+    verdicts = judge(engine)
+    assert failed(verdicts) == {"cache-alias"}
+    message = told(verdicts["cache-alias"])
+    assert "f32[2,12,16] rewritten as a whole" in message
+    assert "test_planted_faults.py:" in message
+
+
 def with_loop_of(step, model):
     """The engine ``cached`` with a fault in its loop on the device only: its single step is as it should be."""
     engine = build_engine(model, "cached", capacity=CAPACITY)
@@ -133,4 +170,4 @@ def test_a_cache_copied_in_the_loop_on_the_device_fails_cache_alias(model, judge
     """Aliased at both ends of the request and copied at every token inside."""
     verdicts = judge(with_loop_of(in_another_order, model))
     assert "cache-alias" in failed(verdicts)
-    assert "generate copies an array of the cache's shape" in told(verdicts["cache-alias"])
+    assert "generate copies or rewrites an array of the cache's shape" in told(verdicts["cache-alias"])

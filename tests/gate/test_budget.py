@@ -95,6 +95,7 @@ def test_a_glob_that_matches_no_case_is_a_finding():
         ({"tpot_s": {"max": "3 ms"}}, "tpot_s.max is '3 ms', which is not a finite number"),
         ({"tpot_s": {"max": True}}, "tpot_s.max is True"),
         ({"tpot_s": {"max": float("nan")}}, "tpot_s.max is nan"),
+        ({"tpot_s": {"max": 10**400}}, "which is not a finite number"),
         ({"tpot_s": {"min": 1}}, "tpot_s has only a min, and lower is better"),
         ({"decode_tokens_per_s": {"max": 1}}, "has only a max, and higher is better"),
         ({"tpot_s": {"min": 3, "max": 1}}, "has min 3 above max 1"),

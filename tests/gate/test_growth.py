@@ -47,6 +47,36 @@ def test_a_few_buckets_or_other_causes_are_no_growth(events):
     assert judge(case(*events), CaseBudget()).outcome is Outcome.PASS
 
 
+def static(before, after, *, argument="args[2]"):
+    causes = (CompileCause(argument=argument, what="static", before=str(before), after=str(after)),)
+    return replace(compiled(6), causes=causes)
+
+
+def test_a_position_that_is_static_fails_though_warm_up_met_every_value():
+    """One program a position, and the advice is to pass an array."""
+    verdict = judge(case(*(static(position, position + 1) for position in range(5, 10))), CaseBudget())
+    assert verdict.outcome is Outcome.FAIL
+    told = "decode_step compiled 5 times within one request: argument `args[2]` changed static 9 -> 10"
+    assert verdict.summary == f"{told}, called from loop.py:7"
+    assert "Pass it as an array" in verdict.advice
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [compiled(1) for _ in range(24)],
+        [static(layer, layer + 1) for layer in range(2)] + [static(0, layer) for layer in range(2, 24)],
+        [replace(compiled(length), location=f"model.py:{length}") for length in range(6, 12)],
+        [compiled(6, what="new") for _ in range(24)],
+    ],
+)
+def test_a_model_of_many_layers_is_no_growth(events):
+    """A program a layer, a static layer number, a helper on many lines and functions of one name are all bounded."""
+    judged = case(*events)
+    judged = replace(judged, spec={"workload": {"new_tokens": 8, "prompt_length": 3}})
+    assert judge(judged, CaseBudget()).outcome is Outcome.PASS
+
+
 def test_a_long_request_may_have_several_buckets():
     """Growth is a new shape at least at every second token."""
     events = [compiled(length) for length in (16, 32, 48, 64)]

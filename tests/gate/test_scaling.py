@@ -119,14 +119,23 @@ def test_one_program_for_all_positions_is_flat_where_the_clock_cannot_tell(make_
     """A program of fixed shapes without a loop does the same work at each position, however noisy the machine."""
     verdict = scaling.judge(stepped(make_case), NONE)
     assert verdict.outcome is Outcome.PASS
-    assert "one program without a loop, decode_step" in verdict.summary
+    assert "one program of straight code, decode_step" in verdict.summary
+    assert "the device's work cannot grow" in verdict.summary
+    assert "the host's work between two steps is not seen by this" in verdict.detail
     assert "too noisy" in verdict.summary
 
 
 @pytest.mark.parametrize(
     "case",
-    [{"compiles": ("cold", "cold")}, {"compiles": ()}, {"operations": (("while", 1),)}, {"operations": ()}],
-    ids=["two programs", "compile not seen", "a loop", "text not read"],
+    [
+        {"compiles": ("cold", "cold")},
+        {"compiles": ()},
+        {"operations": (("while", 1),)},
+        {"operations": (("dot", 8), ("conditional", 1))},
+        {"operations": (("dot", 8), ("custom-call", 1))},
+        {"operations": ()},
+    ],
+    ids=["two programs", "compile not seen", "a loop", "a branch", "a custom call", "text not read"],
 )
 def test_anything_but_one_program_without_a_loop_proves_nothing(make_case, case):
     """Two programs may differ, and a loop may run once for each position."""

@@ -4,7 +4,7 @@ import pytest
 
 from qwenperf.gate import throughput
 from qwenperf.gate.budget import parse
-from qwenperf.schema.records import Outcome, Status, metric
+from qwenperf.schema.records import Outcome, Roofline, Status, metric
 
 HERE = "cpu-x86_64-2core"
 
@@ -146,3 +146,20 @@ def test_a_void_window_explains_what_is_missing(make_case):
     verdict = judged(case, {"decode_tokens_per_s": {"min": 900}})
     assert verdict.outcome is Outcome.SKIPPED
     assert verdict.summary == "decode_tokens_per_s was not measured: trial 1: decode_step compiled"
+
+
+@pytest.mark.parametrize(("mfu", "outcome"), [(6.0, Outcome.SKIPPED), (60.0, Outcome.FAIL)])
+def test_arithmetic_is_held_against_the_fastest_dtype(make_case, mfu, outcome):
+    """A share of a slow dtype's roofline may be large: what no dtype can do is impossible."""
+    rates = {"f32": 2e10, "bf16": 2e11}
+    roofline = Roofline(bytes_per_s=2e10, flops_per_s=2e10, extra={"flops_per_s_by_dtype": rates})
+    case = make_case(metrics={"mfu": metric("mfu", mfu)}, evidence={"roofline": roofline})
+    assert judged(case, {}).outcome is outcome
+
+
+@pytest.mark.parametrize(("cache", "outcome"), [(1_000_000, Outcome.FAIL), (600_000_000, Outcome.SKIPPED)])
+def test_the_cache_of_the_machine_says_which_sizes_lie_in_memory(make_case, cache, outcome):
+    """Its size is in the record of the roofline."""
+    roofline = Roofline(bytes_per_s=2e10, flops_per_s=2e11, extra={"last_level_cache_bytes": cache})
+    sizes = {"mbu": metric("mbu", 3.0), "bytes_per_step": metric("bytes_per_step", 1e8)}
+    assert judged(make_case(metrics=sizes, evidence={"roofline": roofline}), {}).outcome is outcome

@@ -108,6 +108,21 @@ def test_logits_that_are_not_finite_are_told_apart(make_case):
     assert "logits there are not finite" in verdict.summary
 
 
+def test_logits_that_are_not_finite_are_told_without_a_choice_of_tokens(make_case):
+    """The token may well be the same: only what is not finite is told."""
+    told = "the logit of 6 is -inf for the engine only"
+    same = dataclasses.replace(OFF_BY_ONE, expected_token=15, actual_token=15, extra={"not_finite": told})
+    assert judged(make_case, same).summary == f"token 7: {told}"
+
+
+def test_a_token_that_is_masked_is_told_apart(make_case):
+    """There are logits, and they forbid it: that is no lack of logits."""
+    masked = dataclasses.replace(OFF_BY_ONE, reference_margin=None, engine_margin=None, extra={"masked": True})
+    verdict = judged(make_case, masked)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.summary.endswith("the engine 87, which uncached greedy decoding masks")
+
+
 @pytest.mark.parametrize("generated", [((1, 2),), (), ((0,) * 40, ())])
 def test_too_few_tokens_fail(make_case, generated):
     """Stopping early is fast, and wrong."""

@@ -33,6 +33,15 @@ def test_a_place_that_cannot_be_a_folder_is_one_clear_error(tmp_path):
             make(tmp_path / "file" / "runs")
 
 
+def test_a_link_to_nothing_is_no_place(tmp_path):
+    """A dry run finds what a run would."""
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for make in (check_writable, lambda out: create_run_folder(out, NOW)):
+        with pytest.raises(OutputError, match=r"link: .*"):
+            make(tmp_path / "link")
+    assert not (tmp_path / "nothing").exists()
+
+
 def test_checking_leaves_nothing_behind(tmp_path):
     """A dry run does not make the folder that it checks."""
     check_writable(tmp_path / "deep" / "down")

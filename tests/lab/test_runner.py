@@ -1,5 +1,8 @@
 """A case of ours is built from its data and measured in this process."""
 
+import subprocess
+import sys
+
 import pytest
 
 from qwenperf.errors import CapacityError, ConfigError, UnknownNameError
@@ -33,3 +36,20 @@ def test_what_cannot_be_measured_is_an_error_of_the_tree(case, error):
     usual = {"model": "tiny", "engine": "cached", "workload": Workload(prompt_length=3, new_tokens=8)}
     with pytest.raises(error):
         run_case(Case(**{**usual, **case}))
+
+
+def test_what_is_measured_in_time_is_there_before_the_checks():
+    """The record that is handed over early has the times and no verdict on tokens yet."""
+    early = []
+    case = Case(model="tiny", engine="cached-host", workload=Workload(prompt_length=3, new_tokens=8), trials=2)
+    whole = run_case(case, Options(trials=2, roofline=False), on_steady=early.append)
+    assert early[0].metrics["request_s"] == whole.metrics["request_s"]
+    assert early[0].evidence.divergence is None
+    assert whole.evidence.divergence.equal
+
+
+def test_a_process_that_reads_no_gguf_does_not_wait_for_its_reader():
+    """Each case starts a process, so what few of them need is imported where it is needed."""
+    code = "import sys, qwenperf.lab.runner; print(*sorted({'gguf', 'yaml'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

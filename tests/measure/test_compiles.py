@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from qwenperf.errors import RefusedCallError
-from qwenperf.measure.compiles import CompileLog, describe, watch
+from qwenperf.measure.compiles import CompileLog, describe
 from qwenperf.schema.records import CompileCause
 
 ONES = {size: np.ones(size, np.float32) for size in range(1, 10)}
@@ -90,7 +90,7 @@ def test_phases_nest_and_the_outer_one_comes_back():
 def test_a_recompile_names_the_argument_and_what_changed(second, cause, watched):
     step = fresh_step()
     with CompileLog(explain=not watched) as log:
-        called = watch(step, None, log) if watched else step
+        called = log.watch(step) if watched else step
         called(ONES[4], {"k": [ONES[4]]})
         with log.phase("steady"):
             called(*second)
@@ -325,3 +325,13 @@ def test_eager_operations_are_named_and_placed_too():
         jnp.ones((3, 11, 5)) * 2
     assert "broadcast_in_dim" in {event.function for event in log.events}
     assert all("test_compiles.py:" in event.location for event in log.events)
+
+
+def test_a_compile_of_another_thread_counts_and_names_it():
+    """A phase is a time: what compiles beside a timed call disturbs it, whoever asked for it."""
+    with CompileLog(phase="steady") as log:
+        worker = threading.Thread(target=lambda: jax.jit(lambda x: x * 5 - 2)(np.zeros(3, np.float32)), name="beside")
+        worker.start()
+        worker.join()
+    assert log.count("steady") == 1
+    assert log.events[0].extra["thread"] == "beside"

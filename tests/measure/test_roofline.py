@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from qwenperf.gate.ceiling import product_rate
 from qwenperf.measure import roofline
 from qwenperf.schema.records import Roofline
 
@@ -100,4 +101,4 @@ def test_the_cache_is_where_xdg_says(monkeypatch, tmp_path):
 
 
 def test_a_dtype_that_was_not_measured_has_the_roofline_of_f32():
-    assert roofline.flops_per_s(Roofline(bytes_per_s=1.0, flops_per_s=3.0), "bf16") == 3.0
+    assert product_rate(Roofline(bytes_per_s=1.0, flops_per_s=3.0), "bf16") == 3.0

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from qwenperf.program import facts, hlo, stablehlo
+from qwenperf.program.rewrites import rewrites
 
 SNIPPETS = Path(__file__).parent / "snippets"
 
@@ -82,8 +83,41 @@ def test_copies_of_other_arrays_do_not_count(shape):
     assert facts.copies(module("tpu-older"), [shape]) == ()
 
 
+def returned(line):
+    """Make a module that returns one cache array, made by ``line``, in a tuple."""
+    root = "ROOT %t = (f32[2,16,4]{2,1,0}) tuple(%made)"
+    text = f"%made = f32[2,16,4]{{2,1,0}} {line}"
+    return entry("%a = f32[2,16,4]{2,1,0} parameter(0)", "%p = pred[2,16,4]{2,1,0} parameter(1)", text, root)
+
+
+def test_a_cache_that_is_computed_as_a_whole_is_named_and_an_update_of_a_slice_is_not():
+    chosen = returned(
+        'select(%p, %a, %a), metadata={op_name="jit(step)/select_n" source_file="x/loop.py" source_line=7}'
+    )
+    assert rewrites(chosen, ["f32[1,2,16,4]"]) == ("made: f32[2,16,4] rewritten as a whole in main.1 from loop.py:7",)
+    assert rewrites(chosen, ["f32[2,17,4]"]) == ()
+    assert rewrites(returned("dynamic-update-slice(%a, %a, %i, %i, %i)"), ["f32[2,16,4]"]) == ()
+
+
 def test_lowered_programs_are_counted_by_operation():
     text = "%1 = stablehlo.cosine %0 : tensor<4xf32>\n%2 = stablehlo.add %1, %1\n%3 = stablehlo.cosine %2\n"
     assert stablehlo.operations(text) == {"cosine": 2, "add": 1}
     assert stablehlo.trigonometric(text) == {"cosine": 2}
     assert stablehlo.trigonometric("%2 = stablehlo.add %1, %1") == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [
+        ("copy.12: bf16[2,3,16] copied in main.14", 192),
+        ("f.1: f32[1,2,36,64] rewritten as a whole in main", 18432),
+        ("copy.1: pred[7] copied in main", 7),
+        ("copy.1: s32[] copied in main", 4),
+        ("copy.1: f32[<=8,2] copied in main", None),
+        ("copy.1: token[] copied in main", None),
+        ("copied", None),
+    ],
+)
+def test_the_bytes_of_a_copy_are_known_where_its_shape_is(told, size):
+    """A shape that does not say its size has none."""
+    assert facts.copied_bytes(told) == size

@@ -3,7 +3,7 @@
 Run once, by hand, in an environment of its own (torch is no dependency of the project):
 
     python3.11 -m venv golden && golden/bin/pip install torch==2.13.0 transformers accelerate gguf regex
-    golden/bin/python tools/make_golden.py SmolLM2-135M-Instruct.Q4_1.gguf
+    golden/bin/python tools/make_golden.py SmolLM2-135M-Instruct.Q4_1.gguf [--part families]
 
 The GGUF file is the one that ``qwenperf weights`` names. Nothing of qwenperf is imported: tiny checkpoints, logits
 and greedy tokens come from transformers, token ids from the plain byte-pair encoder at the end of this file.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,17 @@ import regex
 import torch
 import transformers
 from gguf import GGUFReader
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
 LENGTHS = (1, 7, 64)
@@ -70,6 +81,83 @@ TINY: dict[str, tuple[Any, Any, torch.dtype, str]] = {
     ),
 }
 
+_HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+_TURNED = {"rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32}
+FAMILIES: dict[str, tuple[Any, Any, torch.dtype, str]] = {
+    "gpt2-tied": (
+        GPT2LMHeadModel,
+        GPT2Config(vocab_size=160, n_embd=48, n_layer=2, n_head=4, n_positions=64),
+        torch.float32,
+        "5GB",
+    ),
+    "gpt2-untied-inner": (
+        GPT2LMHeadModel,
+        GPT2Config(
+            vocab_size=160,
+            n_embd=45,
+            n_layer=2,
+            n_head=3,
+            n_inner=70,
+            n_positions=80,
+            layer_norm_epsilon=1e-3,
+            tie_word_embeddings=False,
+        ),
+        torch.bfloat16,
+        "5GB",
+    ),
+    "qwen3-tied": (Qwen3ForCausalLM, Qwen3Config(**_SMALL, **_HEADS, tie_word_embeddings=True), torch.float32, "5GB"),
+    "qwen3-untied-yarn": (
+        Qwen3ForCausalLM,
+        Qwen3Config(
+            **_SMALL,
+            **_HEADS,
+            rope_parameters=_TURNED
+            | {"rope_type": "yarn", "mscale": 1.2, "mscale_all_dim": 0.6, "beta_fast": 8.0, "truncate": False},
+            max_position_embeddings=128,
+            tie_word_embeddings=False,
+        ),
+        torch.bfloat16,
+        "5GB",
+    ),
+    "qwen2-yarn": (
+        Qwen2ForCausalLM,
+        Qwen2Config(
+            **_SMALL,
+            **_HEADS,
+            rope_parameters=_TURNED | {"rope_type": "yarn"},
+            max_position_embeddings=128,
+            tie_word_embeddings=True,
+        ),
+        torch.bfloat16,
+        "5GB",
+    ),
+    "llama-llama3": (
+        LlamaForCausalLM,
+        LlamaConfig(
+            **_SMALL,
+            **_HEADS,
+            rope_parameters=_TURNED | {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+            max_position_embeddings=128,
+            tie_word_embeddings=True,
+        ),
+        torch.bfloat16,
+        "5GB",
+    ),
+    "llama-linear": (
+        LlamaForCausalLM,
+        LlamaConfig(
+            **_SMALL,
+            **_HEADS,
+            rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+            max_position_embeddings=128,
+            tie_word_embeddings=True,
+        ),
+        torch.bfloat16,
+        "5GB",
+    ),
+}
+"""Made after ``TINY``, each from a seed of its own, so that none moves when another is added."""
+
 TEXTS = (
     "The capital of France is",
     "Hello, world!  Two spaces, three   spaces,\ttab\n\n  and newlines \n",
@@ -88,32 +176,61 @@ NEW_TOKENS = 32
 
 
 def main() -> None:
-    """Write everything under tests/golden."""
+    """Write everything under tests/golden, or one part of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("gguf", type=Path)
-    gguf = parser.parse_args().gguf
-    torch.manual_seed(20)
+    parser.add_argument("--part", choices=("tiny", "families", "perplexity"), help="all of them by default")
+    given = parser.parse_args()
     GOLDEN.mkdir(parents=True, exist_ok=True)
-    facts: dict[str, Any] = {
-        "made_with": {
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "command": "tools/make_golden.py",
-        },
-        "bf16_error": {},
+    facts_file = GOLDEN / "golden.json"
+    facts: dict[str, Any] = json.loads(facts_file.read_text()) if given.part else {"bf16_error": {}}
+    facts["made_with"] = {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "command": "tools/make_golden.py",
     }
-    arrays: dict[str, np.ndarray] = {}
-    for name, (family, config, stored, shard) in TINY.items():
-        _save_tiny(family, config, stored, GOLDEN / name, shard)
-        model = _load(GOLDEN / name)
-        arrays |= {f"{name}/{key}": value for key, value in _inputs_and_logits(model).items()}
-        facts["bf16_error"][name] = _bf16_error(model, TRIES)
-    np.savez_compressed(GOLDEN / "tiny.npz", **arrays)
+    if given.part in {None, "tiny"}:
+        _first_models(given.gguf, facts)
+    if given.part in {None, "families"}:
+        _families(facts)
+    if given.part in {None, "perplexity"}:
+        facts["perplexity"] = _perplexity(given.gguf)
+    facts_file.write_text(json.dumps(facts, indent=1, ensure_ascii=True) + "\n")
+
+
+def _first_models(gguf: Path, facts: dict[str, Any]) -> None:
+    torch.manual_seed(20)
+    np.savez_compressed(GOLDEN / "tiny.npz", **_tiny(TINY, facts))
     encode = encoder(gguf)
     facts["tokens"] = [{"text": text, "ids": encode(text)} for text in TEXTS]
     facts["bf16_error"]["smollm2-135m"] = _smollm2(gguf, encode(CHAT))
     facts["chat"] = CHAT
-    (GOLDEN / "golden.json").write_text(json.dumps(facts, indent=1, ensure_ascii=True) + "\n")
+
+
+def _families(facts: dict[str, Any]) -> None:
+    arrays: dict[str, np.ndarray] = {}
+    for name, recipe in FAMILIES.items():
+        torch.manual_seed(zlib.crc32(name.encode()))
+        arrays |= _tiny({name: recipe}, facts)
+    np.savez_compressed(GOLDEN / "families.npz", **arrays)
+
+
+def _tiny(recipes: dict[str, tuple[Any, Any, torch.dtype, str]], facts: dict[str, Any]) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    for name, (family, config, stored, shard) in recipes.items():
+        _save_tiny(family, config, stored, GOLDEN / name, shard)
+        model = _load(GOLDEN / name)
+        arrays |= {f"{name}/{key}": value for key, value in _inputs_and_logits(model).items()}
+        facts["bf16_error"][name] = _bf16_error(model, TRIES)
+    return arrays
+
+
+def _perplexity(gguf: Path) -> dict[str, Any]:
+    """Return exp of the mean surprise at each token of the text but the first."""
+    ids = encoder(gguf)((GOLDEN / "text.txt").read_text())
+    scores = torch.tensor(_logits(_load(gguf.parent, gguf_file=gguf.name), torch.tensor([ids]), None)[0]).double()
+    surprise = torch.nn.functional.cross_entropy(scores[:-1], torch.tensor(ids[1:]))
+    return {"model": "smollm2-135m", "text": "text.txt", "tokens": len(ids), "value": float(surprise.exp())}
 
 
 def _save_tiny(family: Any, config: Any, stored: torch.dtype, folder: Path, shard: str) -> None:
@@ -122,12 +239,15 @@ def _save_tiny(family: Any, config: Any, stored: torch.dtype, folder: Path, shar
     with torch.no_grad():
         for name, value in model.named_parameters():
             # Far from the usual initial values, so that no norm, bias or head is close to doing nothing.
-            if "norm" in name:
+            if ("norm" in name or ".ln_" in name) and name.endswith("weight"):
                 value.copy_(1 + 0.3 * torch.randn_like(value))
             elif name.endswith("bias"):
                 value.copy_(0.5 * torch.randn_like(value))
             else:
-                value.copy_(torch.randn_like(value) * (1.0 if "embed" in name else 1.2 * value.shape[-1] ** -0.5))
+                # GPT-2's matrices lie as [in, out].
+                fan_in = value.shape[0 if ".c_" in name else -1]
+                table = any(part in name for part in ("embed", "wte", "wpe"))
+                value.copy_(torch.randn_like(value) * (1.0 if table else 1.2 * fan_in**-0.5))
     model.to(stored).save_pretrained(folder, max_shard_size=shard)
     (folder / "generation_config.json").unlink(missing_ok=True)
     for file in folder.iterdir():

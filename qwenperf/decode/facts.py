@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from qwenperf.decode.cache import cache_bytes
@@ -10,6 +11,7 @@ from qwenperf.decode.settings import EngineSettings
 from qwenperf.decode.state import byte_size
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
+from qwenperf.models.parameters import parameter_shapes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +31,8 @@ class Work:
     @property
     def _layer_parameters(self) -> int:
         """Entries of the matrices of all layers, biases and norms left out."""
-        config = self.config
-        queries, keys = (n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads))
-        attention = config.hidden_size * (2 * queries + 2 * keys)
-        return config.num_hidden_layers * (attention + 3 * config.hidden_size * config.intermediate_size)
+        shapes = parameter_shapes(self.config).items()
+        return sum(math.prod(shape) for name, shape in shapes if name.startswith("layers.") and len(shape) > 1)
 
 
 def engine_facts(
@@ -73,11 +73,11 @@ def engine_facts(
 
 
 def _weight_bytes_read(config: ModelConfig, params: Params, batch: int) -> int:
-    """Return the weights that a step reads: all of them, but of an untied embedding table only the rows used."""
-    if config.tie_word_embeddings:
-        return byte_size(params)
-    table = params["embed_tokens"]["weight"]
-    return byte_size(params) - byte_size(table) + batch * config.hidden_size * int(table.dtype.itemsize)
+    """Return the weights that a step reads: all of them, but of a table that is only looked up the rows used."""
+    looked_up = ["embed_positions"] + ([] if config.tie_word_embeddings else ["embed_tokens"])
+    tables = [params[name]["weight"] for name in looked_up if name in params]
+    rows = sum(batch * config.hidden_size * int(table.dtype.itemsize) for table in tables)
+    return byte_size(params) - byte_size(tables) + rows
 
 
 def _request_flops(work: Work, settings: EngineSettings, capacity: int, prompt_length: int, new_tokens: int) -> float:

@@ -25,7 +25,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from qwenperf.models.config import ModelConfig
-from qwenperf.models.layers import Weights, linear
+from qwenperf.models.layers import Weights, linear, rms_norm
 from qwenperf.models.rotary import Rotation, rotate
 
 # Finite, unlike -inf: a row that is masked throughout must not become NaN.
@@ -48,14 +48,18 @@ def self_attention(
     weights: Weights,
     config: ModelConfig,
     *,
-    rotation: Rotation,
+    rotation: Rotation | None,
     mask_BTS: Bool[Array, "B T S"],
     remember: Remember,
 ) -> tuple[Float[Array, "B T D"], KeysValues]:
-    """Return the layer's attention output and what ``remember`` returned."""
-    query_BTHC, key_BTKC, value_BTKC = (
-        _split_heads(linear(hidden_BTD, weights[name]), config.head_dim) for name in ("q_proj", "k_proj", "v_proj")
-    )
+    """Return the layer's attention output and what ``remember`` returned.
+
+    What the weights hold decides: one fused ``qkv_proj`` or three projections, ``q_norm`` and ``k_norm`` or none.
+    """
+    query_BTHC, key_BTKC, value_BTKC = (_split_heads(x, config.head_dim) for x in _project(hidden_BTD, weights, config))
+    if "q_norm" in weights:
+        query_BTHC = rms_norm(query_BTHC, weights["q_norm"], config.rms_norm_eps)
+        key_BTKC = rms_norm(key_BTKC, weights["k_norm"], config.rms_norm_eps)
     new = KeysValues(keys=_head_major(rotate(key_BTKC, rotation)), values=_head_major(value_BTKC))
     known = remember(new)
     out_BTHC = attend(rotate(query_BTHC, rotation), known, mask_BTS)
@@ -90,6 +94,13 @@ def causal_mask(positions_BT: Int[Array, "B T"], keys: int) -> Bool[Array, "B T 
     """Return True where key ``s`` is not after the query at ``positions_BT``; ``keys`` are numbered from 0."""
     key_11S = jnp.expand_dims(jnp.arange(keys, dtype=positions_BT.dtype), (0, 1))
     return key_11S <= jnp.expand_dims(positions_BT, -1)
+
+
+def _project(hidden_BTD: Float[Array, "B T D"], weights: Weights, config: ModelConfig) -> list[Array]:
+    if "qkv_proj" not in weights:
+        return [linear(hidden_BTD, weights[name]) for name in ("q_proj", "k_proj", "v_proj")]
+    queries, keys = (heads * config.head_dim for heads in (config.num_attention_heads, config.num_key_value_heads))
+    return jnp.split(linear(hidden_BTD, weights["qkv_proj"]), (queries, queries + keys), axis=-1)
 
 
 def _split_heads(x_BTI: Float[Array, "B T I"], size: int) -> Float[Array, "B T heads C"]:

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from qwenperf.errors import CheckpointError, EnvironmentUnfitError
 from qwenperf.models.assemble import Tensor, assemble
 from qwenperf.models.config import ModelConfig
+from qwenperf.models.families import family_of
 from qwenperf.models.parameters import Params
+from qwenperf.models.safetensors_file import open_file
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-_STORED = ("BF16", "F16", "F32")
 _PATTERNS = ["*.safetensors", "*.safetensors.index.json", CONFIG, "tokenizer.json"]
 
 
@@ -43,7 +44,13 @@ def load_folder(folder: Path, config: ModelConfig, dtype: str) -> Params:
     Raises:
       CheckpointError: a file or tensor is missing, left over, cut short or of another shape; names it.
     """
-    tensors = {_our_name(tensor.name): tensor for tensor in _stored_tensors(folder)}
+    family, tensors = family_of(config), dict[str, Tensor]()
+    for tensor in _stored_tensors(folder):
+        name = family.our_name(tensor.name)
+        if name in tensors:
+            raise CheckpointError(f"{tensor.file}: tensors {tensor.name!r} and {tensors[name].name!r} are the same.")
+        if name:
+            tensors[name] = _transposed(tensor) if family.transposed(name) else tensor
     return assemble(config, tensors, dtype, str(folder))
 
 
@@ -69,7 +76,7 @@ def download_snapshot(hub_id: str) -> Path:
 
 def _stored_tensors(folder: Path) -> list[Tensor]:
     if (folder / SINGLE).is_file():
-        return _open_file(folder / SINGLE)
+        return open_file(folder / SINGLE)
     if (folder / INDEX).is_file():
         return _open_shards(folder)
     others = sorted(path.name for path in folder.glob("*") if path.suffix in {".bin", ".pth", ".pt", ".gguf"})
@@ -92,7 +99,7 @@ def _open_shards(folder: Path) -> list[Tensor]:
             raise CheckpointError(f"{index}: shard {shard!r} is not the name of a file beside it.")
         if not (folder / shard).is_file():
             raise CheckpointError(f"{folder / shard}: the shard is missing; {INDEX} names it.")
-        tensors += _open_file(folder / shard)
+        tensors += open_file(folder / shard)
     _check_index(index, weight_map, tensors)
     return tensors
 
@@ -111,31 +118,8 @@ def _check_index(index: Path, weight_map: Mapping[str, str], tensors: list[Tenso
             )
 
 
-def _open_file(path: Path) -> list[Tensor]:
-    try:
-        with safe_open(path, framework="numpy") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
-            stored = {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path}: cannot be read, it is cut short or damaged ({error}).") from error
-    for name, (_, dtype) in stored.items():
-        if dtype not in _STORED:
-            raise CheckpointError(f"{path}: tensor {name!r} is stored as {dtype}; only {', '.join(_STORED)} are read.")
-    return [Tensor(name=name, file=path, shape=shape, read=_reader(path, name)) for name, (shape, _) in stored.items()]
-
-
-def _reader(path: Path, name: str) -> Any:
-    def read() -> np.ndarray:
-        # Opened again for each tensor: a mapping that stays open keeps all pages read so far in memory.
-        with safe_open(path, framework="numpy") as file:
-            values: np.ndarray = file.get_tensor(name)
-            return values
-
-    return read
-
-
-def _our_name(name: str) -> str:
-    return name.removeprefix("model.")
+def _transposed(tensor: Tensor) -> Tensor:
+    return replace(tensor, shape=tensor.shape[::-1], read=lambda: np.ascontiguousarray(tensor.read().T))
 
 
 def _read_json(path: Path) -> dict[str, Any]:

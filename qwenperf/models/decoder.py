@@ -1,7 +1,7 @@
-"""The forward pass that Qwen2, Qwen2.5 and LLaMA share, as pure functions of (params, config).
+"""The forward pass that all families share, as pure functions of (params, config).
 
-The families differ in data only: Qwen2 has a bias on q, k and v (``attention_bias``), and either may tie
-its output head to the embedding. ``params`` is a nested dict in Hugging Face's names and layout.
+A family says which norm and which MLP its layers have (``families``); the rest is data: which weights there are,
+whether positions are turned or learned, whether the head is the embedding. ``params`` is the tree of ``parameters``.
 Knows nothing of caches and loops: ``remember`` (see ``attention``) is where a caller keeps keys and values.
 """
 
@@ -16,7 +16,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from qwenperf.models.attention import KeysValues, causal_mask, self_attention
 from qwenperf.models.config import ModelConfig
-from qwenperf.models.layers import Weights, contract_last, embed, gated_mlp, rms_norm
+from qwenperf.models.families import Family, family_of
+from qwenperf.models.layers import Weights, contract_last, embed
 from qwenperf.models.rotary import RotaryTables, Rotation, compute, look_up
 
 Params = Mapping[str, Any]
@@ -45,21 +46,23 @@ def forward(
       params: the weights.
       config: their shapes and constants.
       tokens_BT: token ids, within the vocabulary.
-      positions_BT: each token's rotary position in its own row.
+      positions_BT: each token's position in its own row; within the table where positions are learned.
       mask_BTS: which of the S keys (those that ``remember`` returns) each token may attend to.
-      tables: rotary tables that reach every position; ``None`` computes sines and cosines in every layer.
+      tables: rotary tables that reach every position; ``None`` computes sines and cosines in every layer (none
+        are needed where positions are learned).
       remember: where keys and values are kept between calls.
     """
+    family = family_of(config)
     rotation = None if tables is None else look_up(tables, positions_BT)
-    hidden_BTD = embed(tokens_BT, params["embed_tokens"])
+    hidden_BTD = _embed(params, tokens_BT, positions_BT)
     known = []
     for index, layer in enumerate(params["layers"]):
         turn = compute(config, positions_BT) if rotation is None else rotation
         hidden_BTD, layer_known = _block(
-            hidden_BTD, layer, config, rotation=turn, mask_BTS=mask_BTS, remember=partial(remember, index)
+            hidden_BTD, layer, config, family, rotation=turn, mask_BTS=mask_BTS, remember=partial(remember, index)
         )
         known.append(layer_known)
-    return rms_norm(hidden_BTD, params["norm"], config.rms_norm_eps), tuple(known)
+    return family.norm(hidden_BTD, params["norm"], config), tuple(known)
 
 
 def unembed(params: Params, config: ModelConfig, hidden_BTD: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
@@ -103,11 +106,22 @@ def whole_sequence(
     return positions_BT, causal_BTT & jnp.expand_dims(valid_BT, 1)
 
 
+def _embed(params: Params, tokens_BT: Int[Array, "B T"], positions_BT: Int[Array, "B T"]) -> Float[Array, "B T D"]:
+    hidden_BTD = embed(tokens_BT, params["embed_tokens"])
+    return hidden_BTD + embed(positions_BT, params["embed_positions"]) if "embed_positions" in params else hidden_BTD
+
+
 def _block(
-    hidden_BTD: Float[Array, "B T D"], layer: Weights, config: ModelConfig, *, rotation: Rotation, **attention: Any
+    hidden_BTD: Float[Array, "B T D"],
+    layer: Weights,
+    config: ModelConfig,
+    family: Family,
+    *,
+    rotation: Rotation | None,
+    **attention: Any,
 ) -> tuple[Float[Array, "B T D"], KeysValues]:
-    normal_BTD = rms_norm(hidden_BTD, layer["input_layernorm"], config.rms_norm_eps)
+    normal_BTD = family.norm(hidden_BTD, layer["input_layernorm"], config)
     attended_BTD, known = self_attention(normal_BTD, layer["self_attn"], config, rotation=rotation, **attention)
     hidden_BTD = hidden_BTD + attended_BTD
-    normal_BTD = rms_norm(hidden_BTD, layer["post_attention_layernorm"], config.rms_norm_eps)
-    return hidden_BTD + gated_mlp(normal_BTD, layer["mlp"]), known
+    normal_BTD = family.norm(hidden_BTD, layer["post_attention_layernorm"], config)
+    return hidden_BTD + family.mlp(normal_BTD, layer["mlp"]), known

@@ -1,6 +1,7 @@
-"""GGUF files of the Llama and Qwen2 architectures, read through the ``gguf`` package.
+"""GGUF files, read through the ``gguf`` package: their metadata, and their tensors as parameters.
 
-Tensors are dequantised one by one. The tokenizer inside is rebuilt by ``tokenizer``.
+Tensors are dequantised one by one. The configuration is read by ``gguf_config``, the tokenizer inside is rebuilt by
+``tokenizer``.
 """
 
 from __future__ import annotations
@@ -14,31 +15,34 @@ from gguf import GGMLQuantizationType as Stored
 from gguf import GGUFReader, ReaderTensor
 from gguf.quants import dequantize
 
-from qwenperf.errors import CheckpointError, ConfigError
+from qwenperf.errors import CheckpointError
 from qwenperf.models.assemble import Tensor, assemble
-from qwenperf.models.config import MODEL_TYPES, ModelConfig
+from qwenperf.models.config import ModelConfig
+from qwenperf.models.families import family_of
 from qwenperf.models.parameters import Params
 
-READ_TYPES = (Stored.F32, Stored.F16, Stored.BF16, Stored.Q4_0, Stored.Q4_1, Stored.Q5_0, Stored.Q5_1, Stored.Q8_0)
+READ_TYPES = (
+    Stored.F32, Stored.F16, Stored.BF16, Stored.Q4_0, Stored.Q4_1, Stored.Q5_0, Stored.Q5_1, Stored.Q8_0,
+    Stored.Q2_K, Stored.Q3_K, Stored.Q4_K, Stored.Q5_K, Stored.Q6_K,
+)  # fmt: skip
+ROPE_FACTORS = "rope_freqs.weight"
+"""The one tensor that belongs to the configuration."""
 
-_TOP = {"token_embd": "embed_tokens", "output_norm": "norm", "output": "lm_head"}
+_TOP = {"token_embd": "embed_tokens", "position_embd": "embed_positions", "output_norm": "norm", "output": "lm_head"}
 _LAYER = {
     "attn_norm": "input_layernorm",
     "ffn_norm": "post_attention_layernorm",
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
+    "attn_qkv": "self_attn.qkv_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "attn_output": "self_attn.o_proj",
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-# Metadata keys, after the architecture's name, that the configuration is made of or that change nothing.
-_USED = {
-    "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
-    "attention.head_count_kv", "attention.key_length", "attention.value_length", "rope.freq_base",
-    "attention.layer_norm_rms_epsilon", "vocab_size", "rope.dimension_count",
-}  # fmt: skip
 
 
 class _PlainReader(GGUFReader):
@@ -87,62 +91,21 @@ class GgufFile:
         return tuple(self._reader.tensors)
 
 
-def gguf_config(file: GgufFile) -> ModelConfig:
-    """Return the configuration that the file's metadata describe.
-
-    Raises:
-      ConfigError: another architecture, or metadata that ask for what the code does not do.
-      CheckpointError: metadata or the embedding are missing.
-    """
-    arch = file.architecture
-    if arch not in MODEL_TYPES:
-        raise ConfigError(f"{file.path}: general.architecture {arch!r} is not supported; {', '.join(MODEL_TYPES)} are.")
-    unknown = [key for key in file.names if key.startswith(f"{arch}.") and key.removeprefix(f"{arch}.") not in _USED]
-    if unknown:
-        raise ConfigError(f"{file.path}: {unknown[0]} {file.get(unknown[0])!r} is not supported.")
-    shapes = {tensor.name: _shape(tensor) for tensor in file.tensors}
-    if "token_embd.weight" not in shapes:
-        raise CheckpointError(f"{file.path}: tensor 'token_embd.weight' is missing.")
-    heads, hidden = _need(file, "attention.head_count"), _need(file, "embedding_length")
-    head_dim = file.get(f"{arch}.attention.key_length", hidden // heads if heads else 0)
-    for name in ("rope.dimension_count", "attention.value_length"):
-        if file.get(f"{arch}.{name}", head_dim) != head_dim:
-            raise ConfigError(
-                f"{file.path}: {arch}.{name} {file.get(f'{arch}.{name}')} differs from head_dim {head_dim}."
-            )
-    data = {
-        "model_type": arch,
-        "vocab_size": shapes["token_embd.weight"][0],
-        "hidden_size": hidden,
-        "intermediate_size": _need(file, "feed_forward_length"),
-        "num_hidden_layers": _need(file, "block_count"),
-        "num_attention_heads": heads,
-        "num_key_value_heads": file.get(f"{arch}.attention.head_count_kv", heads),
-        "head_dim": head_dim,
-        "rms_norm_eps": _shortest(_need(file, "attention.layer_norm_rms_epsilon")),
-        "rope_theta": _shortest(file.get(f"{arch}.rope.freq_base", 10000.0)),
-        "max_position_embeddings": _need(file, "context_length"),
-        "tie_word_embeddings": "output.weight" not in shapes,
-    }
-    return ModelConfig.from_hf(data, source=str(file.path))
-
-
 def load_gguf(file: GgufFile, config: ModelConfig, dtype: str) -> Params:
     """Return the file's tensors as parameters in ``dtype``.
 
     Raises:
       CheckpointError: a tensor is missing, left over, of another shape or of a type that is not read; names it.
     """
-    tensors = {}
+    pairs = family_of(config).gguf_pairs
+    tensors: dict[str, Tensor] = {}
     for stored in file.tensors:
-        if stored.tensor_type not in READ_TYPES:
-            known = ", ".join(kind.name for kind in READ_TYPES)
-            raise CheckpointError(
-                f"{file.path}: tensor {stored.name!r} is stored as {stored.tensor_type.name}; only {known} are read."
-            )
+        if stored.name == ROPE_FACTORS:
+            continue
+        _check_type(file, stored)
         name = our_name(stored.name)
-        read = _reader(stored, _rotary_heads(name, config) if file.architecture == "llama" else 0)
-        tensors[name] = Tensor(name=stored.name, file=file.path, shape=_shape(stored), read=read)
+        read = _reader(file, stored, _rotary_heads(name, config) if pairs else 0)
+        tensors[name] = Tensor(name=stored.name, file=file.path, shape=tensor_shape(stored), read=read)
     return assemble(config, tensors, dtype, str(file.path))
 
 
@@ -172,26 +135,32 @@ def _rotary_heads(name: str, config: ModelConfig) -> int:
     return config.num_key_value_heads if ".k_proj." in name else 0
 
 
-def _reader(stored: ReaderTensor, rotary_heads: int) -> Callable[[], np.ndarray]:
+def _reader(file: GgufFile, stored: ReaderTensor, rotary_heads: int) -> Callable[[], np.ndarray]:
     def read() -> np.ndarray:
-        values = dequantize(stored.data, stored.tensor_type).reshape(_shape(stored))
+        values = tensor_values(file, stored)
         return half_split(values, rotary_heads) if rotary_heads else values
 
     return read
 
 
-def _shape(stored: ReaderTensor) -> tuple[int, ...]:
+def tensor_values(file: GgufFile, stored: ReaderTensor) -> np.ndarray:
+    """Return a tensor dequantised to f32.
+
+    Raises:
+      CheckpointError: of a type that is not read.
+    """
+    _check_type(file, stored)
+    return dequantize(stored.data, stored.tensor_type).reshape(tensor_shape(stored))
+
+
+def tensor_shape(stored: ReaderTensor) -> tuple[int, ...]:
+    """Return a tensor's shape, outermost axis first (GGUF has it the other way round)."""
     return tuple(int(size) for size in reversed(stored.shape))
 
 
-def _need(file: GgufFile, name: str) -> Any:
-    key = f"{file.architecture}.{name}"
-    value = file.get(key)
-    if value is None:
-        raise CheckpointError(f"{file.path}: metadata {key} is missing.")
-    return value
-
-
-def _shortest(value: float) -> float:
-    """Return the decimal number that was rounded to f32 in the file: 9.99999974e-06 is 1e-05."""
-    return float(str(np.float32(value)))
+def _check_type(file: GgufFile, stored: ReaderTensor) -> None:
+    if stored.tensor_type not in READ_TYPES:
+        known = ", ".join(kind.name for kind in READ_TYPES)
+        raise CheckpointError(
+            f"{file.path}: tensor {stored.name!r} is stored as {stored.tensor_type.name}; only {known} are read."
+        )

@@ -18,20 +18,32 @@ Weights = Mapping[str, Any]
 
 
 def embed(tokens_BT: Int[Array, "B T"], weights: Weights) -> Float[Array, "B T D"]:
-    """Return the embedding row of each token; tokens are in range (engines check that on the host)."""
-    rows_BTD: Array = weights["weight"].at[tokens_BT].get(mode="promise_in_bounds")
+    """Return a table's row for each token or position; they are in range (engines check that on the host)."""
+    rows_BTD: jax.Array = weights["weight"].at[tokens_BT].get(mode="promise_in_bounds")
     return rows_BTD
 
 
-def rms_norm(hidden_BTD: Float[Array, "B T D"], weights: Weights, eps: float) -> Float[Array, "B T D"]:
+def rms_norm(x: Float[Array, "*rows D"], weights: Weights, eps: float) -> Float[Array, "*rows D"]:
     """Scale rows to unit root mean square in f32, then by the weight in the dtype of the input.
 
     Source: https://arxiv.org/abs/1910.07467; the order of the casts is that of transformers.
     """
-    wide_BTD = hidden_BTD.astype(jnp.float32)
-    mean_square_BT1 = jnp.mean(jnp.square(wide_BTD), axis=-1, keepdims=True)
-    normal_BTD = (wide_BTD * lax.rsqrt(mean_square_BT1 + eps)).astype(hidden_BTD.dtype)
-    return normal_BTD * jnp.expand_dims(weights["weight"], (0, 1))
+    wide = x.astype(jnp.float32)
+    mean_square = jnp.mean(jnp.square(wide), axis=-1, keepdims=True)
+    normal = (wide * lax.rsqrt(mean_square + eps)).astype(x.dtype)
+    return normal * _for_rows(weights["weight"], x)
+
+
+def layer_norm(x: Float[Array, "*rows D"], weights: Weights, eps: float) -> Float[Array, "*rows D"]:
+    """Shift rows to mean 0, scale them to variance 1, then weight and bias; all in f32, rounded once.
+
+    Source: https://arxiv.org/abs/1607.06450.
+    """
+    wide = x.astype(jnp.float32)
+    centred = wide - jnp.mean(wide, axis=-1, keepdims=True)
+    normal = centred * lax.rsqrt(jnp.mean(jnp.square(centred), axis=-1, keepdims=True) + eps)
+    weight, bias = (_for_rows(weights[name].astype(jnp.float32), x) for name in ("weight", "bias"))
+    return (normal * weight + bias).astype(x.dtype)
 
 
 def linear(hidden_BTI: Float[Array, "B T I"], weights: Weights) -> Float[Array, "B T O"]:
@@ -52,3 +64,12 @@ def gated_mlp(hidden_BTD: Float[Array, "B T D"], weights: Weights) -> Float[Arra
     """Return ``down(silu(gate(x)) * up(x))``."""
     gate_BTF = jax.nn.silu(linear(hidden_BTD, weights["gate_proj"]))
     return linear(gate_BTF * linear(hidden_BTD, weights["up_proj"]), weights["down_proj"])
+
+
+def gelu_mlp(hidden_BTD: Float[Array, "B T D"], weights: Weights) -> Float[Array, "B T D"]:
+    """Return ``down(gelu_new(up(x)))``, the gelu by its tanh formula (https://arxiv.org/abs/1606.08415)."""
+    return linear(jax.nn.gelu(linear(hidden_BTD, weights["up_proj"]), approximate=True), weights["down_proj"])
+
+
+def _for_rows(vector_D: Float[Array, " D"], x: Float[Array, "*rows D"]) -> Float[Array, "*ones D"]:
+    return jnp.expand_dims(vector_D, tuple(range(x.ndim - 1)))

@@ -1,4 +1,4 @@
-"""The parameters' names, shapes and tree: Hugging Face's names without the leading ``model.``.
+"""The parameters' names, shapes and tree: Llama's names in Hugging Face without the leading ``model.``.
 
 The tree is a nested dict, ``layers`` a tuple with one dict a layer; a weight is [out, in] as in the files.
 Nothing here knows where values come from.
@@ -6,7 +6,7 @@ Nothing here knows where values come from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -14,9 +14,14 @@ import jax.numpy as jnp
 
 from qwenperf.errors import UnknownNameError
 from qwenperf.models.config import ModelConfig
+from qwenperf.models.families import family_of
+from qwenperf.models.family import Shape
+
+__all__ = [
+    "DTYPES", "Params", "Shape", "array_dtype", "build_params", "flatten", "nest", "parameter_shapes",
+]  # fmt: skip
 
 Params = dict[str, Any]
-Shape = tuple[int, ...]
 
 DTYPES: dict[str, Any] = {"f32": jnp.float32, "bf16": jnp.bfloat16}
 
@@ -35,29 +40,7 @@ def array_dtype(dtype: str) -> Any:
 
 def parameter_shapes(config: ModelConfig) -> dict[str, Shape]:
     """Return the shape of every parameter by name, in the order of the forward pass."""
-    shapes: dict[str, Shape] = {"embed_tokens.weight": (config.vocab_size, config.hidden_size)}
-    for index in range(config.num_hidden_layers):
-        shapes |= {f"layers.{index}.{name}": shape for name, shape in _layer_shapes(config)}
-    shapes["norm.weight"] = (config.hidden_size,)
-    if not config.tie_word_embeddings:
-        shapes["lm_head.weight"] = (config.vocab_size, config.hidden_size)
-    return shapes
-
-
-def _layer_shapes(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
-    hidden, intermediate = config.hidden_size, config.intermediate_size
-    queries = config.num_attention_heads * config.head_dim
-    keys = config.num_key_value_heads * config.head_dim
-    yield "input_layernorm.weight", (hidden,)
-    for name, out in (("q_proj", queries), ("k_proj", keys), ("v_proj", keys)):
-        yield f"self_attn.{name}.weight", (out, hidden)
-        if config.attention_bias:
-            yield f"self_attn.{name}.bias", (out,)
-    yield "self_attn.o_proj.weight", (hidden, queries)
-    yield "post_attention_layernorm.weight", (hidden,)
-    yield "mlp.gate_proj.weight", (intermediate, hidden)
-    yield "mlp.up_proj.weight", (intermediate, hidden)
-    yield "mlp.down_proj.weight", (hidden, intermediate)
+    return dict(family_of(config).shapes(config))
 
 
 def build_params(config: ModelConfig, make: Callable[[str, Shape], jax.Array]) -> Params:

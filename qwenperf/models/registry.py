@@ -89,7 +89,8 @@ def _real_or_seeded(dtype: str, seed: int) -> Model:
 
 def _from_gguf(name: str, path: Path, dtype: str) -> Model:
     # Reading GGUF takes a package that is slow to import, which most models do without.
-    from qwenperf.models.gguf import GgufFile, gguf_config, load_gguf
+    from qwenperf.models.gguf import GgufFile, load_gguf
+    from qwenperf.models.gguf_config import gguf_config
 
     file = GgufFile(path)
     config = gguf_config(file)

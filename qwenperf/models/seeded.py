@@ -23,6 +23,7 @@ EMBEDDING_SCALE = 0.02
 # A little above one: attention then prefers some positions, so that tokens depend on the whole context.
 ATTENTION_SHARPNESS = 1.3
 BIAS_SCALE = 0.1
+_SHARP = ("q_proj", "k_proj", "qkv_proj")
 
 
 def seeded_params(config: ModelConfig, dtype: str = "f32", seed: int = 0) -> Params:
@@ -30,8 +31,8 @@ def seeded_params(config: ModelConfig, dtype: str = "f32", seed: int = 0) -> Par
     target = array_dtype(dtype)
 
     def make(name: str, shape: Shape) -> jax.Array:
-        if "norm" in name:
-            return jnp.ones(shape, target)
+        if "norm" in name and not name.endswith("bias"):
+            return jnp.full(shape, ATTENTION_SHARPNESS if ".self_attn." in name else 1, target)
         # By name, not by position: a shape with one layer more keeps the layers that it had.
         key = np.uint32(zlib.crc32(f"{seed}/{name}".encode()))
         made: jax.Array = _uniform(key, np.float32(_scale(name, shape)), shape, target)
@@ -44,9 +45,9 @@ def _scale(name: str, shape: Shape) -> float:
     """Return the standard deviation of a parameter."""
     if name.endswith("bias"):
         return BIAS_SCALE
-    if name.startswith("embed_tokens"):
+    if name.startswith("embed_"):
         return EMBEDDING_SCALE
-    sharpness = ATTENTION_SHARPNESS if ".q_proj." in name or ".k_proj." in name else 1.0
+    sharpness = ATTENTION_SHARPNESS if name.split(".")[-2] in _SHARP else 1.0
     return sharpness / math.sqrt(shape[-1])
 
 

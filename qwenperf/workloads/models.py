@@ -25,6 +25,34 @@ def _qwen2(hidden: int, layers: int, heads: tuple[int, int], intermediate: int, 
     }
 
 
+def _gpt2(hidden: int, layers: int, heads: int, vocab: int, positions: int) -> Shape:
+    return {
+        "model_type": "gpt2",
+        "n_embd": hidden,
+        "n_layer": layers,
+        "n_head": heads,
+        "vocab_size": vocab,
+        "n_positions": positions,
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": True,
+    }
+
+
+_LLAMA_3_2 = {
+    "model_type": "llama",
+    "head_dim": 64,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 500000.0,
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 32.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+    "max_position_embeddings": 131072,
+}
+
 SMOLLM2 = "smollm2-135m"
 """The preset with real weights, where they can be fetched."""
 
@@ -37,6 +65,10 @@ PRESETS: dict[str, Shape] = {
     "qwen2.5-1.5b": _qwen2(1536, 28, (12, 2), 8960, 151936),
     "qwen2.5-3b": _qwen2(2048, 36, (16, 2), 11008, 151936),
     "qwen2.5-7b": _qwen2(3584, 28, (28, 4), 18944, 152064, tie_word_embeddings=False),
+    "gpt2": _gpt2(768, 12, 12, 50257, 1024),
+    "qwen3-0.6b": _qwen2(1024, 28, (16, 8), 3072, 151936)
+    | {"model_type": "qwen3", "head_dim": 128, "max_position_embeddings": 40960},
+    "llama-3.2-1b": _qwen2(2048, 16, (32, 8), 8192, 128256) | _LLAMA_3_2,
     SMOLLM2: _qwen2(576, 30, (9, 3), 1536, 49152)
     | {"model_type": "llama", "rms_norm_eps": 1e-5, "rope_theta": 100000.0, "max_position_embeddings": 8192},
 }

@@ -22,12 +22,17 @@ class Golden:
     smollm2: Mapping[str, np.ndarray]
 
 
+def _arrays(path):
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
 @pytest.fixture(scope="session")
 def golden() -> Golden:
     folder = Path(__file__).parent.parent / "golden"
-    with np.load(folder / "tiny.npz") as tiny, np.load(folder / "smollm2.npz") as smollm2:
-        facts = json.loads((folder / "golden.json").read_text(encoding="utf-8"))
-        return Golden(folder=folder, facts=facts, tiny=dict(tiny), smollm2=dict(smollm2))
+    facts = json.loads((folder / "golden.json").read_text(encoding="utf-8"))
+    tiny, families, smollm2 = (_arrays(folder / f"{name}.npz") for name in ("tiny", "families", "smollm2"))
+    return Golden(folder=folder, facts=facts, tiny=tiny | families, smollm2=smollm2)
 
 
 @pytest.fixture(scope="session")

@@ -136,6 +136,26 @@ def test_unread_key_is_a_finding(single):
     assert "config-keys-unread" in [finding.code for finding in load_model(str(single)).findings]
 
 
+def test_gpt2_matrices_are_turned_and_masks_left_out(golden, tmp_path):
+    """Stored [in, out] becomes [out, in]; older files have no prefix and store the causal mask with the weights."""
+    folder = shutil.copytree(golden.folder / "gpt2-tied", tmp_path / "model")
+    stored = load_file(folder / "model.safetensors")
+    model = load_model(str(folder))
+    turned = stored["transformer.h.1.mlp.c_fc.weight"].T
+    np.testing.assert_array_equal(model.params["layers"][1]["mlp"]["up_proj"]["weight"], turned)
+    old = {name.removeprefix("transformer."): value for name, value in stored.items()}
+    old["h.0.attn.bias"] = np.tril(np.ones((1, 1, 64, 64), np.float32))
+    old["h.0.attn.masked_bias"] = np.asarray(-1e4, np.float32)
+    save_file(old, folder / "model.safetensors")
+    jax.tree.map(np.testing.assert_array_equal, load_model(str(folder)).params, model.params)
+
+
+def test_one_parameter_twice(single):
+    """With and without the prefix: nobody can say which is meant."""
+    rewrite(single, lambda tensors: tensors.update({"norm.weight": np.ones(48, np.float32)}))
+    refused(single, "'model.norm.weight'", "'norm.weight'", "the same")
+
+
 def test_names_that_are_nothing(tmp_path, monkeypatch):
     """An unknown preset offers the nearest; a path that is not there and a hub out of reach say so."""
     with pytest.raises(UnknownNameError, match=r"qwen2\.5-0\.5b"):

@@ -7,6 +7,7 @@ import pytest
 
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import forward, logits, unembed, whole_sequence
+from qwenperf.models.rope_scaling import RopeScaling
 from qwenperf.models.rotary import make_tables
 from qwenperf.models.seeded import seeded_params
 
@@ -22,6 +23,20 @@ SIZES = {
 FAMILIES = {
     "qwen2": ModelConfig(model_type="qwen2", attention_bias=True, tie_word_embeddings=True, **SIZES),
     "llama": ModelConfig(model_type="llama", attention_bias=False, tie_word_embeddings=False, **SIZES),
+    "qwen3-yarn": ModelConfig(
+        model_type="qwen3",
+        rope_scaling=RopeScaling(
+            rope_type="yarn", factor=2.0, original_max_position_embeddings=4, attention_factor=1.1
+        ),
+        **SIZES,
+    ),
+    "gpt2": ModelConfig(
+        model_type="gpt2",
+        rope_theta=None,
+        max_position_embeddings=7,
+        tie_word_embeddings=True,
+        **SIZES | {"num_key_value_heads": 4, "head_dim": 4},
+    ),
 }
 TOKENS_BT = jnp.asarray(np.random.default_rng(1).integers(0, 32, (2, 7)), jnp.int32)
 
@@ -78,7 +93,7 @@ def test_positions_count_from_the_first_token_of_a_row():
 
 
 def test_tables_and_recomputed_sines_give_the_same_logits(family):
-    """A table is an optimisation, no other model."""
+    """A table is an optimisation, no other model; learned positions need none."""
     config, params, run = family
     positions, mask = whole_sequence(TOKENS_BT)
     tables = make_tables(config, 7)
@@ -107,7 +122,8 @@ def test_each_layer_hands_its_keys_and_values_over_and_attends_to_what_comes_bac
         return unembed(params, config, hidden), known
 
     out, known = silenced(params)
-    assert seen == [(0, (4, 7, 6)), (1, (4, 7, 6))]
+    shape = (2 * config.num_key_value_heads, 7, config.head_dim)
+    assert seen == [(0, shape), (1, shape)]
     assert not np.asarray(known[1].values).any()
     assert not np.allclose(out, run(TOKENS_BT), atol=1e-3)
 
@@ -121,3 +137,29 @@ def test_an_untied_head_is_not_the_embedding():
     doubled = params | {"lm_head": {"weight": 2 * params["lm_head"]["weight"]}}
     np.testing.assert_allclose(run(doubled, config, TOKENS_BT), 2 * before, rtol=1e-5, atol=1e-5)
     assert "lm_head" not in seeded_params(FAMILIES["qwen2"])
+
+
+def test_a_fused_projection_is_the_three_in_one():
+    """Rows of q, then k, then v; shared key heads included."""
+    config = FAMILIES["qwen2"]
+    params = seeded_params(config, seed=3)
+    separate = params["layers"][0]["self_attn"]
+    names = ("q_proj", "k_proj", "v_proj")
+    fused = {part: jnp.concatenate([separate[name][part] for name in names]) for part in ("weight", "bias")}
+    attention = {"qkv_proj": fused, "o_proj": separate["o_proj"]}
+    layer = params["layers"][0] | {"self_attn": attention}
+    run = jax.jit(logits, static_argnums=1)
+    found = run(params | {"layers": (layer, params["layers"][1])}, config, TOKENS_BT)
+    np.testing.assert_allclose(found, run(params, config, TOKENS_BT), rtol=0, atol=1e-5)
+
+
+def test_learned_positions_are_the_rows_own(family):
+    """Exchanging two rows of the table moves logits of GPT-2; no other family has a table."""
+    config, params, run = family
+    if config.rope_theta is not None:
+        assert "embed_positions" not in params
+        return
+    table = params["embed_positions"]["weight"]
+    assert table.shape == (7, 16)
+    changed = params | {"embed_positions": {"weight": table[::-1]}}
+    assert not np.allclose(logits(changed, config, TOKENS_BT), run(TOKENS_BT), atol=1e-3)

@@ -1,5 +1,6 @@
 """Our forward pass and readers against what transformers computed."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -11,14 +12,17 @@ from qwenperf.models.decoder import logits
 from qwenperf.models.gguf import half_split
 from qwenperf.models.registry import load_model
 
-MODELS = ("qwen2-tied", "qwen2-untied-sharded", "llama-untied", "llama-tied-head-dim")
+MODELS = (
+    "qwen2-tied", "qwen2-untied-sharded", "llama-untied", "llama-tied-head-dim", "gpt2-tied", "gpt2-untied-inner",
+    "qwen3-tied", "qwen3-untied-yarn", "qwen2-yarn", "llama-llama3", "llama-linear",
+)  # fmt: skip
 PROMPTS = ("length-1", "length-7", "length-64", "right-padded", "left-padded")
 TINY_F32, SMOLLM2_F32 = 1e-5, 1e-4
 BF16 = [
     *((name, prompt) for name in ("qwen2-tied", "llama-untied") for prompt in PROMPTS),
-    *((name, "left-padded") for name in ("qwen2-untied-sharded", "llama-tied-head-dim")),
+    *((name, "left-padded") for name in MODELS if name not in ("qwen2-tied", "llama-untied")),
 ]
-"""Every prompt once a family; each pair compiles a program, and the f32 ones tell the variants apart."""
+"""Every prompt of two families, one of each other checkpoint: each pair compiles, and f32 tells the variants apart."""
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +90,37 @@ def test_a_planted_fault_is_far_off(golden, tiny, fault):
         layer = layer | {"input_layernorm": {"weight": jnp.ones_like(layer["input_layernorm"]["weight"])}}
     params = model.params | {"layers": (model.params["layers"][0], layer)}
     assert error(params, config, of(golden, "qwen2-tied"), "length-64") > 100 * TINY_F32
+
+
+@pytest.mark.parametrize("fault", ["positions", "norm bias", "order of q, k and v"])
+def test_a_planted_fault_in_gpt2_is_far_off(golden, tiny, fault):
+    """The comparison sees positions moved by one, a lost bias of a norm, and q, k and v in another order."""
+    model = tiny("gpt2-tied", "f32")
+    params, layer = model.params, model.params["layers"][1]
+    attention, size = layer["self_attn"], model.config.hidden_size
+    if fault == "positions":
+        params = params | {"embed_positions": {"weight": jnp.roll(params["embed_positions"]["weight"], 1, axis=0)}}
+    elif fault == "norm bias":
+        layer = layer | {"input_layernorm": layer["input_layernorm"] | {"bias": jnp.zeros(size)}}
+    else:
+        exchanged = {name: jnp.roll(value, size, axis=0) for name, value in attention["qkv_proj"].items()}
+        layer = layer | {"self_attn": attention | {"qkv_proj": exchanged}}
+    params = params | {"layers": (params["layers"][0], layer)}
+    assert error(params, model.config, of(golden, "gpt2-tied"), "length-64") > 100 * TINY_F32
+
+
+@pytest.mark.parametrize("name", ["qwen3-tied", "qwen3-untied-yarn", "qwen2-yarn", "llama-llama3", "llama-linear"])
+def test_a_lost_scaling_or_head_norm_is_far_off(golden, tiny, name):
+    """The comparison sees positions that are not stretched, and a query head that is not normalised."""
+    model = tiny(name, "f32")
+    params, config = model.params, replace(model.config, rope_scaling=None)
+    if model.config.rope_scaling is None:
+        layer = params["layers"][1]
+        attention = layer["self_attn"]
+        ones = {"weight": jnp.ones_like(attention["q_norm"]["weight"])}
+        layer = layer | {"self_attn": attention | {"q_norm": ones}}
+        params = params | {"layers": (params["layers"][0], layer)}
+    assert error(params, config, of(golden, name), "length-64") > 100 * TINY_F32
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)

@@ -60,7 +60,8 @@ $(BIN)/python:
 $(BIN)/uv: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
+# Byte code is made once here: where the environment forbids writing it, importing JAX takes 3.3 s instead of 0.8 s.
 $(INSTALLED): requirements/lock.txt pyproject.toml | $(BIN)/python $(UV)
-	$(UV) pip sync --quiet --python $(BIN)/python requirements/lock.txt
+	$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python requirements/lock.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $@

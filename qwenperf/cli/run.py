@@ -24,6 +24,9 @@ from qwenperf.settings import INCONCLUSIVE, Settings
 from qwenperf.workloads.case import DTYPES, ENGINES, Case
 from qwenperf.workloads.suites import SUITES
 
+STEADY_LEAST_S = 1.0
+"""Seconds of steady trials for each case where nobody names their number."""
+
 _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 
 
@@ -111,7 +114,11 @@ def _measure(
     from qwenperf.schema.codec import to_json
 
     folder = create_run_folder(Path(settings.out), datetime.now(UTC))
-    options = Options(trace_folder=str(folder.path) if settings.trace else None)
+    options = Options(
+        trace_folder=str(folder.path) if settings.trace else None,
+        # Who names a number of trials gets that number.
+        steady_least_s=STEADY_LEAST_S if settings.trials is None else 0.0,
+    )
     with _interrupts(), progress() as listener:
         run = run_cases(
             new_run(folder, suite, cases, describe_commit(Path.cwd())),

@@ -6,6 +6,7 @@ record means is for the gates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -133,10 +134,16 @@ def _measure(
         clock.call(lambda: list(forms.stream()) if forms.streams else forms.first_token())
     on_phase("steady")
     # A trial is a request and a stream of the same length; the stream's own warm-up may have compiled.
-    affordable = int(options.steady_budget_s / max(2 * warm_s, 1e-9))
-    trials = min(options.trials, max(LEAST_TRIALS, affordable))
+    trials = _trials(options, 2 * warm_s)
     floors = formulas.floors(workload, found.facts, found.roofline)
     found.take(measure_steady(forms, clock, trials, floors), trials)
+
+
+def _trials(options: Options, trial_s: float) -> int:
+    """Return how many trials of about ``trial_s`` to time: no fewer than two, however slow."""
+    trial_s = max(trial_s, 1e-9)
+    wanted = max(options.trials, min(options.trials_most, math.ceil(options.steady_least_s / trial_s)))
+    return min(wanted, max(LEAST_TRIALS, int(options.steady_budget_s / trial_s)))
 
 
 def _check(found: Found, reference: UncachedLogits | None, options: Options, on_phase: Callable[[str], None]) -> None:

@@ -14,12 +14,15 @@ class Options:
     """Bounds and switches of one measurement.
 
     ``trials`` is how many steady requests are timed; ``steady_budget_s`` stops earlier, after at least two, so that a
-    slow rung does not eat a suite's time. ``trace_folder`` is the run's folder (``None``: no trace) and ``session`` the
-    trace's name in it. ``logit_check`` and ``roofline`` may be turned off by callers who do not ask those questions.
+    slow rung does not eat a suite's time, and ``steady_least_s`` goes on, up to ``trials_most``, where a few requests
+    of a fast engine are over in milliseconds. ``trace_folder`` is the run's folder (``None``: no trace) and ``session``
+    the trace's name in it. ``logit_check`` and ``roofline`` may be turned off by callers who do not ask for them.
     """
 
     trials: int = 5
+    trials_most: int = 25
     steady_budget_s: float = 20.0
+    steady_least_s: float = 0.0
     trace_folder: str | None = None
     session: str = ""
     trace_steps: int = 8

@@ -84,7 +84,7 @@ def test_listing_needs_no_jax():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
-    assert "4x128/cached/b1-p16-n20-f32" in done.stdout
+    assert "4x128/cached/b1-p16-n16-f32" in done.stdout
 
 
 @pytest.mark.parametrize(

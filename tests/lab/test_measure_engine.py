@@ -182,3 +182,9 @@ def test_a_slow_engine_is_timed_less_often():
     """The budget of the steady phase ends the trials, after two at least."""
     record = measure(engines.Markov(), trials=50, steady_budget_s=1e-6)
     assert len(record.metrics["request_s"].samples) == 2
+
+
+def test_a_fast_engine_is_timed_more_often():
+    """Requests of microseconds go on until the least time is full, or the most trials are reached."""
+    record = measure(engines.Markov(), trials=3, trials_most=7, steady_least_s=60.0)
+    assert len(record.metrics["request_s"].samples) == 7

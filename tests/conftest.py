@@ -13,9 +13,19 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
 
-# Their signatures carry shapes. The loop's carry protocols, which are the type checker's business.
+# Their signatures carry shapes. The loop's carry protocols, which are the type checker's business; configurations are
+# given wrong values on purpose, and must refuse them themselves.
 CHECKED = (
-    "qwenperf.models",
+    "qwenperf.models.attention",
+    "qwenperf.models.decoder",
+    "qwenperf.models.gpt2",
+    "qwenperf.models.layers",
+    "qwenperf.models.llama",
+    "qwenperf.models.modules",
+    "qwenperf.models.perplexity",
+    "qwenperf.models.qwen2",
+    "qwenperf.models.qwen3",
+    "qwenperf.models.rotary",
     "qwenperf.decode.cache",
     "qwenperf.decode.state",
     "qwenperf.decode.step",

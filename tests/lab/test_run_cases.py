@@ -122,6 +122,15 @@ def test_what_was_measured_is_on_disk_before_the_next_case_starts(measure, make_
     assert seen == [0, 1]
 
 
+@pytest.fixture
+def interruptible():
+    """Python's own answer to SIGINT, which a shell's background job is started without."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_keeps_what_was_measured(measure, make_case, folder, notes):
     """Ctrl-C ends the case that runs and the run; the record says so and keeps the rest."""
     fine, hung, never = make_case(), make_case("hang", engine="naive"), make_case(engine="padded")

@@ -1,6 +1,7 @@
 """What a trace shows are decode steps of one request, at each attempt the same ones."""
 
 import resource
+from contextlib import suppress
 
 import jax
 import jax.numpy as jnp
@@ -87,6 +88,9 @@ def test_a_full_disk_costs_the_trace_only(tmp_path):
         capture = trace(Working(), tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        # JAX 0.10 keeps a profile open that it could not store: a measuring process ends here, this one goes on.
+        with suppress(RuntimeError):
+            jax.profiler.stop_trace()
     assert capture.path is None
     assert capture.findings[0].code.startswith("trace-")
 

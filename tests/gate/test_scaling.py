@@ -7,6 +7,7 @@ from qwenperf.gate import scaling
 from qwenperf.gate.budget import parse
 from qwenperf.gate.budget_set import CaseBudget
 from qwenperf.schema.records import CompileEvent, Outcome, ProgramFacts, StreamEvidence
+from qwenperf.stats.growth import growth
 
 NONE = CaseBudget()
 
@@ -54,6 +55,14 @@ def test_one_drifting_trial_is_no_growth(make_case):
     flat, steep = stream(0.0, trials=2), stream(3.0, trials=3)
     mixed = StreamEvidence(positions=flat.positions, step_s=flat.step_s + steep.step_s)
     assert judged(make_case, mixed).outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_drift_over_few_steps_is_no_growth(make_case):
+    """Fourteen steps that slow down by 4% are a steep slope and little time: too little to turn a check red."""
+    drift = stream(0.3, noise=0.005, steps=14, start=8)
+    seen = growth(drift.positions, drift.step_s)
+    assert (seen.low > 0.1, min(seen.by_trial) > 0.1) == (True, True)
+    assert judged(make_case, drift).outcome is Outcome.INCONCLUSIVE
 
 
 def test_steps_that_get_faster_hide_growth(make_case):

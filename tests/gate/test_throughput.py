@@ -4,7 +4,7 @@ import pytest
 
 from qwenperf.gate import throughput
 from qwenperf.gate.budget import parse
-from qwenperf.schema.records import Outcome, Roofline, Status, metric
+from qwenperf.schema.records import Finding, Outcome, Roofline, Severity, Status, metric
 
 HERE = "cpu-x86_64-2core"
 
@@ -163,3 +163,31 @@ def test_the_cache_of_the_machine_says_which_sizes_lie_in_memory(make_case, cach
     roofline = Roofline(bytes_per_s=2e10, flops_per_s=2e11, extra={"last_level_cache_bytes": cache})
     sizes = {"mbu": metric("mbu", 3.0), "bytes_per_step": metric("bytes_per_step", 1e8)}
     assert judged(make_case(metrics=sizes, evidence={"roofline": roofline}), {}).outcome is outcome
+
+
+def without_decode_time(make_case, request_tokens_per_s):
+    """A case whose requests took no longer than their first token, as noise makes of a tiny one."""
+    case = make_case()
+    kept = {name: seen for name, seen in case.metrics.items() if name != "decode_tokens_per_s"}
+    kept["request_tokens_per_s"] = metric(
+        "request_tokens_per_s", request_tokens_per_s, samples=(request_tokens_per_s,) * 5
+    )
+    noted = Finding(
+        code="no-decode-time", severity=Severity.WARNING, message="a request took no longer than its start."
+    )
+    spec = {**case.spec, "workload": {**case.spec["workload"], "new_tokens": 8}}
+    return dataclasses.replace(case, metrics=kept, spec=spec, findings=(noted,))
+
+
+def test_a_floor_that_whole_requests_keep_needs_no_time_per_token(make_case):
+    """Seven of eight tokens within the whole request is the least that decoding alone can be."""
+    verdict = judged(without_decode_time(make_case, 1000.0), {"decode_tokens_per_s": {"min": 800}})
+    assert verdict.outcome is Outcome.PASS
+    assert "by whole requests at least 875 tokens/s" in verdict.summary
+
+
+def test_a_floor_that_whole_requests_do_not_prove_stays_unjudged_and_says_why(make_case):
+    """A lower bound under the floor says nothing of decoding alone: neither pass nor fail."""
+    verdict = judged(without_decode_time(make_case, 1000.0), {"decode_tokens_per_s": {"min": 900}})
+    assert verdict.outcome is Outcome.SKIPPED
+    assert "was not measured: a request took no longer than its start" in verdict.summary

@@ -22,6 +22,7 @@ from qwenperf.errors import (
 )
 from qwenperf.settings import Settings
 from qwenperf.workloads.case import ENGINES, Case, Workload
+from qwenperf.workloads.engine import parse_engine, rung_of
 from qwenperf.workloads.models import PRESETS
 from qwenperf.workloads.suites import find_suite
 
@@ -142,12 +143,15 @@ def _check_room(model: str, workload: Workload) -> None:
 
 
 def check_engine(name: str) -> str:
-    """Return ``name`` where it is a rung.
+    """Return ``name`` where it is a rung, or one with settings.
 
     Raises:
-      UnknownNameError: it is none; offers the nearest.
+      UnknownNameError: no such rung, setting or value; offers the nearest.
+      ConfigError: settings that exclude each other.
     """
-    return _known("engine", name, ENGINES)
+    _known("engine", rung_of(name), ENGINES)
+    parse_engine(name)
+    return name
 
 
 def check_model(name: str) -> str:

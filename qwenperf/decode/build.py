@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qwenperf.decode.bounds import check_capacity
-from qwenperf.decode.ladder import SETTINGS, find_settings
 from qwenperf.decode.ladder_engine import LadderEngine
 from qwenperf.decode.rung import make_calls, steps_of
-from qwenperf.decode.settings import EngineSettings
 from qwenperf.decode.state import StepFunction
+from qwenperf.errors import ConfigError
 from qwenperf.models.registry import Model
 from qwenperf.models.rotary import make_tables
+from qwenperf.workloads.engine import EngineSettings, engine_name, parse_engine
 
 
 def build_engine(
@@ -27,23 +27,24 @@ def build_engine(
 
     Args:
       model: configuration and weights.
-      settings: a rung's name, or settings of your own.
+      settings: an engine's name (see ``workloads.engine``), or settings of your own.
       capacity: positions (prompt and new tokens) that a request may need at most.
       name: what tables call the engine; the rung's name by default.
       prefill: a pure function to use instead of the settings' own (see ``state.StepFunction``).
       step: the same for the decode step.
 
     Raises:
-      UnknownNameError: no such rung.
-      ConfigError: a capacity that the model does not have.
+      UnknownNameError: no such rung or setting.
+      ConfigError: a capacity that the model does not have, or settings that exclude each other.
     """
-    chosen = find_settings(settings) if isinstance(settings, str) else settings
+    chosen = parse_engine(settings) if isinstance(settings, str) else settings
+    _check_built(chosen)
     positions = check_capacity(capacity, model.config.max_position_embeddings)
     steps = steps_of(chosen)
     steps = replace(steps, prefill=prefill or steps.prefill, decode_step=step or steps.decode_step)
     dtype = model.params["embed_tokens"]["weight"].dtype
     return LadderEngine(
-        name=name or _name_of(chosen),
+        name=name or engine_name(chosen),
         model=model,
         settings=chosen,
         capacity=positions,
@@ -52,6 +53,16 @@ def build_engine(
     )
 
 
-def _name_of(settings: EngineSettings) -> str:
-    names = [rung for rung, known in SETTINGS.items() if known == settings]
-    return names[0] if names else "custom"
+_NOT_BUILT = (
+    "reuse", "position", "qkv", "gate_up", "layers", "contraction", "rows", "fusion", "precision", "softmax",
+    "attention", "mask", "window", "key_block", "cache_layout", "cache_dtype", "weights", "activations",
+    "prefill_chunk", "bucket", "start", "compile_cache", "xla_flags",
+)  # fmt: skip
+"""Settings that have a name and no code: better refused than ignored."""
+
+
+def _check_built(settings: EngineSettings) -> None:
+    for name in _NOT_BUILT:
+        value = getattr(settings, name)
+        if value != getattr(EngineSettings(), name):
+            raise ConfigError(f"engine setting {name}={value!r} is not built yet.")

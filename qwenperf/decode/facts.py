@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from qwenperf.decode.cache import cache_bytes
 from qwenperf.decode.engine import EngineFacts
-from qwenperf.decode.settings import EngineSettings
 from qwenperf.decode.state import byte_size
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
 from qwenperf.models.parameters import parameter_shapes
+from qwenperf.workloads.engine import EngineSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,12 +18,12 @@ from qwenperf.decode.engine import EngineFacts, Program, Tokens
 from qwenperf.decode.facts import engine_facts
 from qwenperf.decode.programs import AheadOfTime, Built, abstract_tokens, describe
 from qwenperf.decode.rung import Calls
-from qwenperf.decode.settings import EngineSettings
 from qwenperf.decode.state import EngineState, StepResult, byte_size
 from qwenperf.errors import CapacityError
 from qwenperf.models.decoder import logits
 from qwenperf.models.registry import Model
 from qwenperf.models.rotary import RotaryTables
+from qwenperf.workloads.engine import EngineSettings
 
 
 @dataclass(frozen=True, kw_only=True)

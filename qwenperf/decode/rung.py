@@ -14,9 +14,10 @@ from qwenperf.decode import step, uncached
 from qwenperf.decode.cache import allocate
 from qwenperf.decode.loop import generate
 from qwenperf.decode.programs import compile_ahead, compile_on_call, named
-from qwenperf.decode.settings import EngineSettings
 from qwenperf.decode.state import KVCache, StepFunction, TokenBuffer
 from qwenperf.models.config import ModelConfig
+from qwenperf.models.variant import variant_of
+from qwenperf.workloads.engine import EngineSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,11 @@ class Calls:
 
 def steps_of(settings: EngineSettings) -> Steps:
     """Return the prefill and step of ``settings``."""
-    return _STEPS[settings.cache, settings.shape]
+    plain = _STEPS[settings.cache, settings.shape]
+    variant = variant_of(settings)
+    return Steps(
+        prefill=partial(plain.prefill, variant=variant), decode_step=partial(plain.decode_step, variant=variant)
+    )
 
 
 def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capacity: int, dtype: Any) -> Calls:

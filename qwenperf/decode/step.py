@@ -15,50 +15,85 @@ from qwenperf.models.attention import KeysValues, causal_mask
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params, forward, unembed, whole_sequence
 from qwenperf.models.rotary import RotaryTables
+from qwenperf.models.variant import PLAIN, Variant
 
 
 def prefill(
-    params: Params, tokens: Int[Array, "B T"], state: KVCache, tables: RotaryTables | None, *, config: ModelConfig
+    params: Params,
+    tokens: Int[Array, "B T"],
+    state: KVCache,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Read a prompt into a static cache from its start; what the cache held before is forgotten.
 
     The prompt attends to itself only, not to the capacity: T * T scores instead of T * S.
     """
-    result = prefill_growing(params, tokens, None, tables, config=config)
+    result = prefill_growing(params, tokens, None, tables, config=config, variant=variant)
     layers = zip(state.layers, result.state.layers, strict=True)
     written = tuple(write_in_place(old, new, 0) for old, new in layers)
     return result._replace(state=result.state._replace(layers=written))
 
 
 def prefill_growing(
-    params: Params, tokens: Int[Array, "B T"], state: None, tables: RotaryTables | None, *, config: ModelConfig
+    params: Params,
+    tokens: Int[Array, "B T"],
+    state: None,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Read a prompt; return its keys and values as a cache that is just as long."""
     del state
     positions_BT, mask_BTT = whole_sequence(tokens)
-    hidden_BTD, layers = forward(params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables)
+    hidden_BTD, layers = forward(
+        params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables, variant=variant
+    )
     cache = KVCache(layers=layers, length=jnp.int32(tokens.shape[1]))
-    return choose(unembed(params, config, hidden_BTD[:, -1:]), cache)
+    return choose(unembed(params, config, hidden_BTD[:, -1:], variant), cache)
 
 
 def extend(
-    params: Params, tokens: Int[Array, "B T"], state: KVCache, tables: RotaryTables | None, *, config: ModelConfig
+    params: Params,
+    tokens: Int[Array, "B T"],
+    state: KVCache,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Append T tokens a row to a static cache that holds something already."""
     positions_BT = next_positions(tokens, state)
     mask_BTS = causal_mask(positions_BT, state.layers[0].keys.shape[1])
-    return run_onto(params, tokens, state, tables, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS)
+    return run_onto(
+        params, tokens, state, tables, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS, variant=variant
+    )
 
 
 def decode_step(
-    params: Params, tokens: Int[Array, " B"], state: KVCache, tables: RotaryTables | None, *, config: ModelConfig
+    params: Params,
+    tokens: Int[Array, " B"],
+    state: KVCache,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Append one token a row to a static cache."""
-    return extend(params, jnp.expand_dims(tokens, 1), state, tables, config=config)
+    return extend(params, jnp.expand_dims(tokens, 1), state, tables, config=config, variant=variant)
 
 
 def decode_step_growing(
-    params: Params, tokens: Int[Array, " B"], state: KVCache, tables: RotaryTables | None, *, config: ModelConfig
+    params: Params,
+    tokens: Int[Array, " B"],
+    state: KVCache,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Append one token a row by concatenation; the state returned is one position longer."""
     tokens_B1 = jnp.expand_dims(tokens, 1)
@@ -66,7 +101,7 @@ def decode_step_growing(
     mask_B1S = causal_mask(positions_B1, state.layers[0].keys.shape[1] + 1)
     return run_onto(
         params, tokens_B1, state, tables, config=config, positions_BT=positions_B1, mask_BTS=mask_B1S,
-        write=write_by_concatenation,
+        write=write_by_concatenation, variant=variant,
     )  # fmt: skip
 
 
@@ -86,6 +121,7 @@ def run_onto(
     positions_BT: Int[Array, "B T"],
     mask_BTS: Bool[Array, "B T S"],
     write: Write = write_in_place,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Add the tokens' keys and values to the cache with ``write``; attend to what ``mask_BTS`` lets through."""
 
@@ -93,7 +129,14 @@ def run_onto(
         return write(state.layers[layer], new, state.length)
 
     hidden_BTD, layers = forward(
-        params, config, tokens_BT, positions_BT=positions_BT, mask_BTS=mask_BTS, tables=tables, remember=remember
+        params,
+        config,
+        tokens_BT,
+        positions_BT=positions_BT,
+        mask_BTS=mask_BTS,
+        tables=tables,
+        remember=remember,
+        variant=variant,
     )
     cache = KVCache(layers=layers, length=state.length + jnp.int32(tokens_BT.shape[1]))
-    return choose(unembed(params, config, hidden_BTD[:, -1:]), cache)
+    return choose(unembed(params, config, hidden_BTD[:, -1:], variant), cache)

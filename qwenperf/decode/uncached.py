@@ -13,16 +13,25 @@ from qwenperf.decode.state import StepResult, TokenBuffer, choose
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params, forward, unembed, whole_sequence
 from qwenperf.models.rotary import RotaryTables
+from qwenperf.models.variant import PLAIN, Variant
 
 
 def prefill_sequence(
-    params: Params, tokens: Int[Array, "B T"], state: None, tables: RotaryTables | None, *, config: ModelConfig
+    params: Params,
+    tokens: Int[Array, "B T"],
+    state: None,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Run the whole sequence; the state is the sequence itself."""
     del state
     positions_BT, mask_BTT = whole_sequence(tokens)
-    hidden_BTD, _ = forward(params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables)
-    return choose(unembed(params, config, hidden_BTD[:, -1:]), tokens)
+    hidden_BTD, _ = forward(
+        params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables, variant=variant
+    )
+    return choose(unembed(params, config, hidden_BTD[:, -1:], variant), tokens)
 
 
 def step_sequence(
@@ -32,33 +41,54 @@ def step_sequence(
     tables: RotaryTables | None,
     *,
     config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Append one token a row and run the sequence, one longer than before, again."""
     longer_BT = jnp.concatenate((state, jnp.expand_dims(tokens, 1)), axis=1)
-    return prefill_sequence(params, longer_BT, None, tables, config=config)
+    return prefill_sequence(params, longer_BT, None, tables, config=config, variant=variant)
 
 
 def prefill_padded(
-    params: Params, tokens: Int[Array, "B T"], state: TokenBuffer, tables: RotaryTables | None, *, config: ModelConfig
+    params: Params,
+    tokens: Int[Array, "B T"],
+    state: TokenBuffer,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Write the prompt to the start of the buffer and run all of the buffer."""
-    return _run_buffer(params, tokens, state._replace(length=jnp.int32(0)), tables, config=config)
+    return _run_buffer(params, tokens, state._replace(length=jnp.int32(0)), tables, config=config, variant=variant)
 
 
 def step_padded(
-    params: Params, tokens: Int[Array, " B"], state: TokenBuffer, tables: RotaryTables | None, *, config: ModelConfig
+    params: Params,
+    tokens: Int[Array, " B"],
+    state: TokenBuffer,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     """Append one token a row and run all of the buffer again."""
-    return _run_buffer(params, jnp.expand_dims(tokens, 1), state, tables, config=config)
+    return _run_buffer(params, jnp.expand_dims(tokens, 1), state, tables, config=config, variant=variant)
 
 
 def _run_buffer(
-    params: Params, tokens: Int[Array, "B T"], state: TokenBuffer, tables: RotaryTables | None, *, config: ModelConfig
+    params: Params,
+    tokens: Int[Array, "B T"],
+    state: TokenBuffer,
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant = PLAIN,
 ) -> StepResult:
     buffer_BS = lax.dynamic_update_slice_in_dim(state.tokens, tokens, state.length, axis=1)
     length = state.length + jnp.int32(tokens.shape[1])
     # What lies behind the last token is never seen: the mask is causal.
     positions_BS, mask_BSS = whole_sequence(buffer_BS)
-    hidden_BSD, _ = forward(params, config, buffer_BS, positions_BT=positions_BS, mask_BTS=mask_BSS, tables=tables)
+    hidden_BSD, _ = forward(
+        params, config, buffer_BS, positions_BT=positions_BS, mask_BTS=mask_BSS, tables=tables, variant=variant
+    )
     last_B1D = lax.dynamic_slice_in_dim(hidden_BSD, length - 1, 1, axis=1)
-    return choose(unembed(params, config, last_B1D), TokenBuffer(tokens=buffer_BS, length=length))
+    return choose(unembed(params, config, last_B1D, variant), TokenBuffer(tokens=buffer_BS, length=length))

@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float, Int
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.layers import Weights, linear, rms_norm
 from qwenperf.models.rotary import Rotation, rotate
+from qwenperf.models.variant import PLAIN, Variant
 
 # Finite, unlike -inf: a row that is masked throughout must not become NaN.
 _LOWEST = float(np.finfo(np.float32).min)
@@ -51,28 +52,32 @@ def self_attention(
     rotation: Rotation | None,
     mask_BTS: Bool[Array, "B T S"],
     remember: Remember,
+    variant: Variant = PLAIN,
 ) -> tuple[Float[Array, "B T D"], KeysValues]:
     """Return the layer's attention output and what ``remember`` returned.
 
     What the weights hold decides: one fused ``qkv_proj`` or three projections, ``q_norm`` and ``k_norm`` or none.
     """
-    query_BTHC, key_BTKC, value_BTKC = (_split_heads(x, config.head_dim) for x in _project(hidden_BTD, weights, config))
+    query_BTHC, key_BTKC, value_BTKC = (
+        _split_heads(x, config.head_dim) for x in _project(hidden_BTD, weights, config, variant)
+    )
     if "q_norm" in weights:
         query_BTHC = rms_norm(query_BTHC, weights["q_norm"], config.rms_norm_eps)
         key_BTKC = rms_norm(key_BTKC, weights["k_norm"], config.rms_norm_eps)
     new = KeysValues(keys=_head_major(rotate(key_BTKC, rotation)), values=_head_major(value_BTKC))
     known = remember(new)
-    out_BTHC = attend(rotate(query_BTHC, rotation), known, mask_BTS)
-    return linear(out_BTHC.reshape(*out_BTHC.shape[:2], -1), weights["o_proj"]), known
+    out_BTHC = attend(rotate(query_BTHC, rotation), known, mask_BTS, variant)
+    return linear(out_BTHC.reshape(*out_BTHC.shape[:2], -1), weights["o_proj"], variant), known
 
 
 def attend(
-    query_BTHC: Float[Array, "B T H C"], known: KeysValues, mask_BTS: Bool[Array, "B T S"]
+    query_BTHC: Float[Array, "B T H C"], known: KeysValues, mask_BTS: Bool[Array, "B T S"], variant: Variant = PLAIN
 ) -> Float[Array, "B T H C"]:
     """Return softmax(q k / sqrt(C)) v, the softmax in f32.
 
     A query whose mask is all false (padding) gets the mean of the values: meaningless, but finite.
     """
+    del variant
     batch, length, heads, size = query_BTHC.shape
     rows, keys, _ = known.keys.shape
     grouped = (batch, rows // batch, heads * batch // rows, length)
@@ -96,11 +101,11 @@ def causal_mask(positions_BT: Int[Array, "B T"], keys: int) -> Bool[Array, "B T 
     return key_11S <= jnp.expand_dims(positions_BT, -1)
 
 
-def _project(hidden_BTD: Float[Array, "B T D"], weights: Weights, config: ModelConfig) -> list[Array]:
+def _project(hidden_BTD: Float[Array, "B T D"], weights: Weights, config: ModelConfig, variant: Variant) -> list[Array]:
     if "qkv_proj" not in weights:
-        return [linear(hidden_BTD, weights[name]) for name in ("q_proj", "k_proj", "v_proj")]
+        return [linear(hidden_BTD, weights[name], variant) for name in ("q_proj", "k_proj", "v_proj")]
     queries, keys = (heads * config.head_dim for heads in (config.num_attention_heads, config.num_key_value_heads))
-    return jnp.split(linear(hidden_BTD, weights["qkv_proj"]), (queries, queries + keys), axis=-1)
+    return jnp.split(linear(hidden_BTD, weights["qkv_proj"], variant), (queries, queries + keys), axis=-1)
 
 
 def _split_heads(x_BTI: Float[Array, "B T I"], size: int) -> Float[Array, "B T heads C"]:

@@ -17,8 +17,9 @@ from jaxtyping import Array, Bool, Float, Int
 from qwenperf.models.attention import KeysValues, causal_mask, self_attention
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.families import Family, family_of
-from qwenperf.models.layers import Weights, contract_last, embed
+from qwenperf.models.layers import Weights, embed, product
 from qwenperf.models.rotary import RotaryTables, Rotation, compute, look_up
+from qwenperf.models.variant import PLAIN, Variant
 
 Params = Mapping[str, Any]
 RememberLayer = Callable[[int, KeysValues], KeysValues]
@@ -39,6 +40,7 @@ def forward(
     mask_BTS: Bool[Array, "B T S"],
     tables: RotaryTables | None = None,
     remember: RememberLayer = forget,
+    variant: Variant = PLAIN,
 ) -> tuple[Float[Array, "B T D"], tuple[KeysValues, ...]]:
     """Return hidden states after the final norm, and each layer's keys and values.
 
@@ -51,24 +53,36 @@ def forward(
       tables: rotary tables that reach every position; ``None`` computes sines and cosines in every layer (none
         are needed where positions are learned).
       remember: where keys and values are kept between calls.
+      variant: how it is written.
     """
     family = family_of(config)
     rotation = None if tables is None else look_up(tables, positions_BT)
+    if variant.rotary == "step":
+        rotation = compute(config, positions_BT)
     hidden_BTD = _embed(params, tokens_BT, positions_BT)
     known = []
     for index, layer in enumerate(params["layers"]):
         turn = compute(config, positions_BT) if rotation is None else rotation
         hidden_BTD, layer_known = _block(
-            hidden_BTD, layer, config, family, rotation=turn, mask_BTS=mask_BTS, remember=partial(remember, index)
+            hidden_BTD,
+            layer,
+            config,
+            family,
+            rotation=turn,
+            mask_BTS=mask_BTS,
+            remember=partial(remember, index),
+            variant=variant,
         )
         known.append(layer_known)
     return family.norm(hidden_BTD, params["norm"], config), tuple(known)
 
 
-def unembed(params: Params, config: ModelConfig, hidden_BTD: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+def unembed(
+    params: Params, config: ModelConfig, hidden_BTD: Float[Array, "B T D"], variant: Variant = PLAIN
+) -> Float[Array, "B T V"]:
     """Return logits in f32."""
     head = params["embed_tokens"] if config.tie_word_embeddings else params["lm_head"]
-    return contract_last(hidden_BTD, head["weight"], jnp.dtype(jnp.float32))
+    return product(hidden_BTD, head, variant, jnp.dtype(jnp.float32))
 
 
 def logits(
@@ -118,10 +132,13 @@ def _block(
     family: Family,
     *,
     rotation: Rotation | None,
+    variant: Variant,
     **attention: Any,
 ) -> tuple[Float[Array, "B T D"], KeysValues]:
     normal_BTD = family.norm(hidden_BTD, layer["input_layernorm"], config)
-    attended_BTD, known = self_attention(normal_BTD, layer["self_attn"], config, rotation=rotation, **attention)
+    attended_BTD, known = self_attention(
+        normal_BTD, layer["self_attn"], config, rotation=rotation, variant=variant, **attention
+    )
     hidden_BTD = hidden_BTD + attended_BTD
     normal_BTD = family.norm(hidden_BTD, layer["post_attention_layernorm"], config)
-    return hidden_BTD + family.mlp(normal_BTD, layer["mlp"]), known
+    return hidden_BTD + family.mlp(normal_BTD, layer["mlp"], variant), known

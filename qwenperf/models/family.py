@@ -14,6 +14,7 @@ import jax
 
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.layers import Weights, gated_mlp, rms_norm
+from qwenperf.models.variant import Variant
 
 Shape = tuple[int, ...]
 Shapes = Iterator[tuple[str, Shape]]
@@ -35,7 +36,7 @@ class Family:
 
     Attributes:
       norm: (hidden, weights, config) to the normalised hidden.
-      mlp: (hidden, weights) to the feed-forward output.
+      mlp: (hidden, weights, variant) to the feed-forward output.
       shapes: names and shapes of all parameters, in the order of the forward pass.
       our_name: our name for a tensor of a safetensors file; empty for a buffer that is no parameter.
       transposed: whether a safetensors file holds the parameter of this name (ours) as [in, out].
@@ -43,7 +44,7 @@ class Family:
     """
 
     norm: Callable[[Any, Weights, ModelConfig], Any]
-    mlp: Callable[[Any, Weights], Any]
+    mlp: Callable[[Any, Weights, Variant], Any]
     shapes: Callable[[ModelConfig], Shapes]
     our_name: Callable[[str], str] = llama_name
     transposed: Callable[[str], bool] = never

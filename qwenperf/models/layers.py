@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from qwenperf.models.variant import PLAIN, Variant
+
 Weights = Mapping[str, Any]
 """One module's weights, such as ``{"weight": ..., "bias": ...}``, or modules by name."""
 
@@ -46,10 +48,18 @@ def layer_norm(x: Float[Array, "*rows D"], weights: Weights, eps: float) -> Floa
     return (normal * weight + bias).astype(x.dtype)
 
 
-def linear(hidden_BTI: Float[Array, "B T I"], weights: Weights) -> Float[Array, "B T O"]:
+def linear(hidden_BTI: Float[Array, "B T I"], weights: Weights, variant: Variant = PLAIN) -> Float[Array, "B T O"]:
     """Multiply by a weight [out, in] and add the bias where there is one."""
-    out_BTO = contract_last(hidden_BTI, weights["weight"])
+    out_BTO = product(hidden_BTI, weights, variant)
     return out_BTO + jnp.expand_dims(weights["bias"], (0, 1)) if "bias" in weights else out_BTO
+
+
+def product(
+    hidden_BTI: Float[Array, "B T I"], weights: Weights, variant: Variant = PLAIN, dtype: jnp.dtype | None = None
+) -> Float[Array, "B T O"]:
+    """Multiply by a matrix as it is stored and as ``variant`` says; the result in ``dtype``, by default the input's."""
+    del variant
+    return contract_last(hidden_BTI, weights["weight"], dtype)
 
 
 def contract_last(
@@ -60,15 +70,16 @@ def contract_last(
     return lax.dot_general(hidden_BTI, weight_OI, dimensions, preferred_element_type=dtype)
 
 
-def gated_mlp(hidden_BTD: Float[Array, "B T D"], weights: Weights) -> Float[Array, "B T D"]:
+def gated_mlp(hidden_BTD: Float[Array, "B T D"], weights: Weights, variant: Variant = PLAIN) -> Float[Array, "B T D"]:
     """Return ``down(silu(gate(x)) * up(x))``."""
-    gate_BTF = jax.nn.silu(linear(hidden_BTD, weights["gate_proj"]))
-    return linear(gate_BTF * linear(hidden_BTD, weights["up_proj"]), weights["down_proj"])
+    gate_BTF = jax.nn.silu(linear(hidden_BTD, weights["gate_proj"], variant))
+    return linear(gate_BTF * linear(hidden_BTD, weights["up_proj"], variant), weights["down_proj"], variant)
 
 
-def gelu_mlp(hidden_BTD: Float[Array, "B T D"], weights: Weights) -> Float[Array, "B T D"]:
+def gelu_mlp(hidden_BTD: Float[Array, "B T D"], weights: Weights, variant: Variant = PLAIN) -> Float[Array, "B T D"]:
     """Return ``down(gelu_new(up(x)))``, the gelu by its tanh formula (https://arxiv.org/abs/1606.08415)."""
-    return linear(jax.nn.gelu(linear(hidden_BTD, weights["up_proj"]), approximate=True), weights["down_proj"])
+    up_BTF = jax.nn.gelu(linear(hidden_BTD, weights["up_proj"], variant), approximate=True)
+    return linear(up_BTF, weights["down_proj"], variant)
 
 
 def _for_rows(vector_D: Float[Array, " D"], x: Float[Array, "*rows D"]) -> Float[Array, "*ones D"]:

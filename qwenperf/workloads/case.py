@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from qwenperf.errors import ConfigError, UnknownNameError
+from qwenperf.workloads.engine import RUNGS, rung_of
 
 DTYPES = ("f32", "bf16")
-ENGINES = ("eager", "naive", "padded", "cached-concat", "cached-host", "cached")
-"""The rungs of the ladder, slowest first; ``decode.ladder`` gives each its settings."""
+ENGINES = tuple(RUNGS)
+"""The rungs of the ladder, slowest first; see ``workloads.engine``."""
 
 REFERENCE_RUNGS = ("eager", "naive", "padded", "cached-concat")
 """Rungs that exist to be measured against: their tokens are judged, their shapes and speed are not."""
@@ -51,7 +52,7 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One thing to measure. ``model`` is a preset, a folder or a hub id; ``engine`` a rung.
+    """One thing to measure. ``model`` is a preset, a folder or a hub id; ``engine`` a rung, perhaps with settings.
 
     ``trials`` is how many steady requests are timed, ``time_limit_s`` when a hung case is given up.
     """
@@ -74,7 +75,7 @@ class Case:
 
         ``reference`` tells gates that the engine is slow on purpose; only our own rungs say it.
         """
-        return {**asdict(self), "reference": self.engine in REFERENCE_RUNGS}
+        return {**asdict(self), "reference": rung_of(self.engine) in REFERENCE_RUNGS}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Case:

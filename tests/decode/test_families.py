@@ -8,12 +8,12 @@ import pytest
 
 from qwenperf.decode.build import build_engine
 from qwenperf.decode.facts import Work
-from qwenperf.decode.ladder import SETTINGS
 from qwenperf.errors import ConfigError
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import logits
 from qwenperf.models.registry import Model
 from qwenperf.models.seeded import seeded_params
+from qwenperf.workloads.engine import RUNGS
 from qwenperf.workloads.models import PRESETS
 
 _SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "intermediate_size": 48, "vocab_size": 64}
@@ -46,7 +46,7 @@ def truth(family):
 def test_every_rung_gives_the_greedy_tokens(family, rung, prompt):
     """Each token is what an uncached pass over all that precedes it chooses; fixed shapes go to the last position."""
     tokens = prompt(2, 7) % 64
-    count = 2 if SETTINGS[rung].shape == "growing" else 5
+    count = 2 if RUNGS[rung].shape == "growing" else 5
     new = np.asarray(build_engine(build(family), rung, capacity=CAPACITY).generate(tokens, count))
     whole = np.zeros((2, CAPACITY), np.int32)
     whole[:, : 7 + count] = np.concatenate((tokens, new), axis=1)

@@ -13,8 +13,7 @@ from qwenperf.decode.engine import (
     StepEngine,
     StreamingEngine,
 )
-from qwenperf.decode.ladder import SETTINGS
-from qwenperf.decode.settings import EngineSettings
+from qwenperf.workloads.engine import RUNGS, EngineSettings
 
 CACHE_BYTES = 2 * 2 * 1 * 2 * 16 * 16 * 4
 """Keys and values of 2 layers, batch 1, 2 kv heads, 16 positions of 16 f32."""
@@ -110,7 +109,7 @@ def test_a_step_consumes_the_state_it_was_given(engine, prompt):
     assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(after.device))
 
 
-@pytest.mark.parametrize("rung", [rung for rung in SETTINGS if rung != "eager"])
+@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung != "eager"])
 def test_the_second_of_two_equal_requests_compiles_nothing(rung, engine, prompt):
     """Not even where each length has a program of its own; and no request compiles outside its own functions."""
     engine(rung).generate(prompt(3, 7), 3)

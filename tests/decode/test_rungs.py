@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from qwenperf.decode.ladder import SETTINGS
 from qwenperf.workloads.case import ENGINES
+from qwenperf.workloads.engine import RUNGS
 
-NEW_TOKENS = dict.fromkeys(SETTINGS, 3) | {"eager": 2}
+NEW_TOKENS = dict.fromkeys(RUNGS, 3) | {"eager": 2}
 """Each token of the eager rung compiles some 60 programs."""
 FIXED = ("padded", "cached-host", "cached")
 
@@ -18,10 +18,10 @@ def _assert_greedy(truth, prompt_BT, new_BN):
 
 def test_every_engine_that_a_case_may_name_has_settings():
     """Cases and ladder list the same rungs in the same order."""
-    assert tuple(SETTINGS) == ENGINES
+    assert tuple(RUNGS) == ENGINES
 
 
-@pytest.mark.parametrize("rung", SETTINGS)
+@pytest.mark.parametrize("rung", RUNGS)
 def test_a_rung_generates_the_greedy_tokens(rung, engine, truth, prompt):
     """Batch 3 from a prompt of 7."""
     new = np.asarray(engine(rung).generate(prompt(3, 7), NEW_TOKENS[rung]))
@@ -44,7 +44,7 @@ def test_growing_rungs_start_from_one_token(rung, engine, truth, prompt):
     _assert_greedy(truth, prompt(1, 1), np.asarray(engine(rung).generate(prompt(1, 1), 2)))
 
 
-@pytest.mark.parametrize("rung", [rung for rung in SETTINGS if rung != "eager"])
+@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung != "eager"])
 def test_teacher_forced_steps_give_the_uncached_logits(rung, engine, truth, prompt):
     """Fed the same tokens, prefill and steps agree with one pass over the sequence within 1e-5 of the largest logit."""
     tokens = prompt(3, 10)
@@ -58,7 +58,7 @@ def test_teacher_forced_steps_give_the_uncached_logits(rung, engine, truth, prom
     assert error <= 1e-5 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("rung", SETTINGS)
+@pytest.mark.parametrize("rung", RUNGS)
 def test_a_stream_yields_what_generate_returns(rung, engine, prompt):
     """One array [B] a step."""
     count = NEW_TOKENS[rung]

@@ -9,10 +9,10 @@ import pytest
 
 from qwenperf.decode.build import build_engine
 from qwenperf.decode.cache import allocate, write_by_concatenation
-from qwenperf.decode.settings import EngineSettings
 from qwenperf.decode.step import extend, next_positions, prefill, run_onto
 from qwenperf.models.attention import causal_mask
 from qwenperf.models.rotary import make_tables
+from qwenperf.workloads.engine import EngineSettings
 
 
 def test_a_prompt_in_two_parts_equals_the_prompt_at_once(model, prompt, truth):

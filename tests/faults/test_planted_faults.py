@@ -10,14 +10,14 @@ import pytest
 
 from qwenperf.decode import step as steps
 from qwenperf.decode.build import build_engine
-from qwenperf.decode.ladder import SETTINGS
 from qwenperf.decode.loop import generate
 from qwenperf.decode.programs import compile_ahead, named
 from qwenperf.models.attention import causal_mask
 from qwenperf.schema.records import Outcome
+from qwenperf.workloads.engine import RUNGS
 
 CAPACITY = 12
-HOST = SETTINGS["cached-host"]
+HOST = RUNGS["cached-host"]
 
 
 def told(verdict):

@@ -1,0 +1,79 @@
+"""Engines as data: rungs, settings, and their names."""
+
+import dataclasses
+
+import pytest
+
+from qwenperf.errors import ConfigError, UnknownNameError
+from qwenperf.workloads.engine import RUNGS, EngineSettings, engine_name, parse_engine
+from qwenperf.workloads.setting import SETTINGS
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"cache": "concat", "donate": False},
+        {"cache": "static", "shape": "growing", "donate": False},
+        {"cache": "none", "shape": "growing", "donate": True},
+        {"cache": "none", "shape": "growing", "donate": False, "loop": "device"},
+        {"jit": False},
+        {"jit": False, "donate": False, "loop": "device"},
+        {"cache": "none", "donate": False, "cache_dtype": "int8"},
+        {"position": "static", "loop": "device"},
+        {"activations": "int8"},
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused(settings):
+    """Nothing is quietly changed to what would work."""
+    with pytest.raises(ConfigError, match="engine settings"):
+        EngineSettings(**settings)
+
+
+def test_an_unknown_value_offers_the_nearest():
+    """Each setting lists its values."""
+    with pytest.raises(UnknownNameError, match=r"unknown engine setting cache 'statik'\. Did you mean 'static'"):
+        EngineSettings(cache="statik")
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, "64"])
+def test_a_number_of_keys_is_a_whole_number(value):
+    """A string of digits is one only in a name."""
+    with pytest.raises(ConfigError, match="engine setting window is"):
+        EngineSettings(window=value)
+
+
+def test_every_field_is_a_setting_of_the_catalogue():
+    """A setting that is nowhere explained could not be measured or documented."""
+    assert [field.name for field in dataclasses.fields(EngineSettings)] == list(SETTINGS)
+
+
+def test_a_rung_is_its_own_name():
+    """Tables say `cached`, not what it is made of."""
+    assert [engine_name(settings) for settings in RUNGS.values()] == list(RUNGS)
+
+
+@pytest.mark.parametrize(
+    "name", ["cached+layers=scanned", "cached+rotary=step+window=64", "naive+rotary=tables", "cached-host+reuse=false"]
+)
+def test_names_and_settings_undo_each_other(name):
+    """A case id is read back as what was measured."""
+    assert engine_name(parse_engine(name), rung=name.split("+")[0]) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("cahced+layers=scanned", "unknown engine 'cahced'. Did you mean 'cached'"),
+        ("cached+layer=scanned", "unknown engine setting 'layer'. Did you mean 'layers'"),
+        ("cached+layers=scaned", "Did you mean 'scanned'"),
+        ("cached+layers", "layers has no value"),
+        ("cached+qkv=fused+qkv=fused", "qkv is given twice"),
+        ("cached+window=wide", "window is 'wide', which is not a whole number"),
+        ("cached+", "unknown engine setting ''"),
+    ],
+)
+def test_a_name_that_means_nothing_is_refused(name, seen):
+    """With the nearest one where something was mistyped."""
+    with pytest.raises((UnknownNameError, ConfigError)) as caught:
+        parse_engine(name)
+    assert seen in str(caught.value)

@@ -16,11 +16,14 @@ from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
 from qwenperf.models.rotary import RotaryTables
 
+Layers = tuple[KeysValues, ...] | KeysValues
+"""A pair of arrays for each layer, or one pair for all of them, stacked."""
+
 
 class KVCache(NamedTuple):
     """Keys and values of every layer; of a static one the first ``length`` positions are filled."""
 
-    layers: tuple[KeysValues, ...]
+    layers: Layers
     length: Int[Array, ""]
 
 

@@ -6,14 +6,16 @@ forward pass whose queries see what the cache holds and what it is given.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from qwenperf.decode.cache import Write, write_by_concatenation, write_in_place
-from qwenperf.decode.state import KVCache, StepResult, choose
+from qwenperf.decode.cache import Write, capacity_of, write_by_concatenation, write_in_place, write_layer
+from qwenperf.decode.state import KVCache, Layers, StepResult, choose
 from qwenperf.models.attention import KeysValues, causal_mask
 from qwenperf.models.config import ModelConfig
-from qwenperf.models.decoder import Params, forward, unembed, whole_sequence
+from qwenperf.models.decoder import LayerIndex, Params, collect, forward, unembed, whole_sequence
 from qwenperf.models.rotary import RotaryTables
 from qwenperf.models.variant import PLAIN, Variant
 
@@ -31,10 +33,11 @@ def prefill(
 
     The prompt attends to itself only, not to the capacity: T * T scores instead of T * S.
     """
-    result = prefill_growing(params, tokens, None, tables, config=config, variant=variant)
-    layers = zip(state.layers, result.state.layers, strict=True)
-    written = tuple(write_in_place(old, new, 0) for old, new in layers)
-    return result._replace(state=result.state._replace(layers=written))
+
+    def remember(layers: Layers, layer: LayerIndex, new: KeysValues) -> tuple[Layers, KeysValues]:
+        return write_layer(layers, layer, new, 0, write_in_place)[0], new
+
+    return _read(params, tokens, tables, config=config, remember=remember, memory=state.layers, variant=variant)
 
 
 def prefill_growing(
@@ -48,9 +51,21 @@ def prefill_growing(
 ) -> StepResult:
     """Read a prompt; return its keys and values as a cache that is just as long."""
     del state
+    return _read(params, tokens, tables, config=config, remember=collect, memory=(), variant=variant)
+
+
+def _read(
+    params: Params,
+    tokens: Int[Array, "B T"],
+    tables: RotaryTables | None,
+    *,
+    config: ModelConfig,
+    variant: Variant,
+    **kept: Any,
+) -> StepResult:
     positions_BT, mask_BTT = whole_sequence(tokens)
     hidden_BTD, layers = forward(
-        params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables, variant=variant
+        params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables, variant=variant, **kept
     )
     cache = KVCache(layers=layers, length=jnp.int32(tokens.shape[1]))
     return choose(unembed(params, config, hidden_BTD[:, -1:], variant), cache)
@@ -67,7 +82,7 @@ def extend(
 ) -> StepResult:
     """Append T tokens a row to a static cache that holds something already."""
     positions_BT = next_positions(tokens, state)
-    mask_BTS = causal_mask(positions_BT, state.layers[0].keys.shape[1])
+    mask_BTS = causal_mask(positions_BT, capacity_of(state.layers))
     return run_onto(
         params, tokens, state, tables, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS, variant=variant
     )
@@ -98,7 +113,7 @@ def decode_step_growing(
     """Append one token a row by concatenation; the state returned is one position longer."""
     tokens_B1 = jnp.expand_dims(tokens, 1)
     positions_B1 = next_positions(tokens_B1, state)
-    mask_B1S = causal_mask(positions_B1, state.layers[0].keys.shape[1] + 1)
+    mask_B1S = causal_mask(positions_B1, capacity_of(state.layers) + 1)
     return run_onto(
         params, tokens_B1, state, tables, config=config, positions_BT=positions_B1, mask_BTS=mask_B1S,
         write=write_by_concatenation, variant=variant,
@@ -125,8 +140,8 @@ def run_onto(
 ) -> StepResult:
     """Add the tokens' keys and values to the cache with ``write``; attend to what ``mask_BTS`` lets through."""
 
-    def remember(layer: int, new: KeysValues) -> KeysValues:
-        return write(state.layers[layer], new, state.length)
+    def remember(layers: Layers, layer: LayerIndex, new: KeysValues) -> tuple[Layers, KeysValues]:
+        return write_layer(layers, layer, new, state.length, write)
 
     hidden_BTD, layers = forward(
         params,
@@ -136,6 +151,7 @@ def run_onto(
         mask_BTS=mask_BTS,
         tables=tables,
         remember=remember,
+        memory=state.layers,
         variant=variant,
     )
     cache = KVCache(layers=layers, length=state.length + jnp.int32(tokens_BT.shape[1]))

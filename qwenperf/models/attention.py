@@ -10,13 +10,13 @@ still does.) The two products below contract axes where they lie, so that neithe
 
 Axis names: B batch, T queries, S keys, H query heads, K key/value heads, G group, C head_dim, D hidden.
 Knows nothing of how keys and values are kept between calls: ``remember`` is given the new ones and
-returns those to attend to.
+returns what it keeps and those to attend to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,14 +34,14 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 
 class KeysValues(NamedTuple):
-    """Rotated keys and values of one layer: what a cache holds."""
+    """Rotated keys and values of one layer: what a cache holds. Stacked, those of all L layers."""
 
-    keys: Float[Array, "N S C"]
-    values: Float[Array, "N S C"]
+    keys: Float[Array, "*L N S C"]
+    values: Float[Array, "*L N S C"]
 
 
-Remember = Callable[[KeysValues], KeysValues]
-"""Takes one layer's new keys and values, returns all that its queries may attend to."""
+Remember = Callable[[KeysValues], tuple[Any, KeysValues]]
+"""Takes one layer's new keys and values, returns what is kept of them and all that its queries may attend to."""
 
 
 def self_attention(
@@ -53,8 +53,8 @@ def self_attention(
     mask_BTS: Bool[Array, "B T S"],
     remember: Remember,
     variant: Variant = PLAIN,
-) -> tuple[Float[Array, "B T D"], KeysValues]:
-    """Return the layer's attention output and what ``remember`` returned.
+) -> tuple[Float[Array, "B T D"], Any]:
+    """Return the layer's attention output and what ``remember`` keeps.
 
     What the weights hold decides: one fused ``qkv_proj`` or three projections, ``q_norm`` and ``k_norm`` or none.
     """
@@ -65,9 +65,9 @@ def self_attention(
         query_BTHC = rms_norm(query_BTHC, weights["q_norm"], config.rms_norm_eps)
         key_BTKC = rms_norm(key_BTKC, weights["k_norm"], config.rms_norm_eps)
     new = KeysValues(keys=_head_major(rotate(key_BTKC, rotation)), values=_head_major(value_BTKC))
-    known = remember(new)
+    memory, known = remember(new)
     out_BTHC = attend(rotate(query_BTHC, rotation), known, mask_BTS, variant)
-    return linear(out_BTHC.reshape(*out_BTHC.shape[:2], -1), weights["o_proj"], variant), known
+    return linear(out_BTHC.reshape(*out_BTHC.shape[:2], -1), weights["o_proj"], variant), memory
 
 
 def attend(

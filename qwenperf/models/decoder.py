@@ -2,7 +2,8 @@
 
 A family says which norm and which MLP its layers have (``families``); the rest is data: which weights there are,
 whether positions are turned or learned, whether the head is the embedding. ``params`` is the tree of ``parameters``.
-Knows nothing of caches and loops: ``remember`` (see ``attention``) is where a caller keeps keys and values.
+Layers that are stacked (see ``layout``) are scanned, others written out one after the other.
+Knows nothing of caches and loops: a caller keeps keys and values in ``memory``, by its own ``remember``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from qwenperf.models.attention import KeysValues, causal_mask, self_attention
@@ -22,13 +25,20 @@ from qwenperf.models.rotary import RotaryTables, Rotation, compute, look_up
 from qwenperf.models.variant import PLAIN, Variant
 
 Params = Mapping[str, Any]
-RememberLayer = Callable[[int, KeysValues], KeysValues]
-"""Takes a layer's index and its new keys and values, returns all that its queries may attend to."""
+LayerIndex = int | Int[Array, ""]
+RememberLayer = Callable[[Any, LayerIndex, KeysValues], tuple[Any, KeysValues]]
+"""Takes the memory, a layer's index and its new keys and values; returns the memory with them, and all that the
+layer's queries may attend to. Where layers are scanned, the index is data and the memory keeps its shapes."""
 
 
-def forget(_layer: int, new: KeysValues) -> KeysValues:
+def forget(memory: Any, _layer: LayerIndex, new: KeysValues) -> tuple[Any, KeysValues]:
     """Keep nothing: queries attend to the keys and values of this very call."""
-    return new
+    return memory, new
+
+
+def collect(memory: Any, _layer: LayerIndex, new: KeysValues) -> tuple[Any, KeysValues]:
+    """Append to a tuple of layers, which is what an empty one grows to; for layers that are written out."""
+    return (*memory, new), new
 
 
 def forward(
@@ -40,9 +50,10 @@ def forward(
     mask_BTS: Bool[Array, "B T S"],
     tables: RotaryTables | None = None,
     remember: RememberLayer = forget,
+    memory: Any = None,
     variant: Variant = PLAIN,
-) -> tuple[Float[Array, "B T D"], tuple[KeysValues, ...]]:
-    """Return hidden states after the final norm, and each layer's keys and values.
+) -> tuple[Float[Array, "B T D"], Any]:
+    """Return hidden states after the final norm, and the memory.
 
     Args:
       params: the weights.
@@ -52,29 +63,43 @@ def forward(
       mask_BTS: which of the S keys (those that ``remember`` returns) each token may attend to.
       tables: rotary tables that reach every position; ``None`` computes sines and cosines in every layer (none
         are needed where positions are learned).
-      remember: where keys and values are kept between calls.
+      remember: how each layer's keys and values are kept.
+      memory: what they are added to.
       variant: how it is written.
     """
     family = family_of(config)
     rotation = None if tables is None else look_up(tables, positions_BT)
     if variant.rotary == "step":
         rotation = compute(config, positions_BT)
-    hidden_BTD = _embed(params, tokens_BT, positions_BT)
-    known = []
-    for index, layer in enumerate(params["layers"]):
+
+    def run(carry: tuple[Any, Any], index: LayerIndex, layer: Weights) -> tuple[Any, Any]:
+        hidden_BTD, memory = carry
         turn = compute(config, positions_BT) if rotation is None else rotation
-        hidden_BTD, layer_known = _block(
+        return _block(
             hidden_BTD,
             layer,
             config,
             family,
             rotation=turn,
             mask_BTS=mask_BTS,
-            remember=partial(remember, index),
+            remember=partial(remember, memory, index),
             variant=variant,
         )
-        known.append(layer_known)
-    return family.norm(hidden_BTD, params["norm"], config), tuple(known)
+
+    hidden_BTD, memory = _through(params["layers"], (_embed(params, tokens_BT, positions_BT), memory), run)
+    return family.norm(hidden_BTD, params["norm"], config), memory
+
+
+def _through(layers: Any, carry: tuple[Any, Any], run: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return ``carry`` after all layers."""
+    if not isinstance(layers, Mapping):
+        for index, layer in enumerate(layers):
+            carry = run(carry, index, layer)
+        return carry
+    # The memory is carried and not scanned over: what is scanned over comes back as a copy.
+    indices = jnp.arange(jax.tree.leaves(layers)[0].shape[0], dtype=jnp.int32)
+    carry, _ = lax.scan(lambda carry, given: (run(carry, *given), None), carry, (indices, layers))
+    return carry
 
 
 def unembed(
@@ -134,11 +159,11 @@ def _block(
     rotation: Rotation | None,
     variant: Variant,
     **attention: Any,
-) -> tuple[Float[Array, "B T D"], KeysValues]:
+) -> tuple[Float[Array, "B T D"], Any]:
     normal_BTD = family.norm(hidden_BTD, layer["input_layernorm"], config)
-    attended_BTD, known = self_attention(
+    attended_BTD, memory = self_attention(
         normal_BTD, layer["self_attn"], config, rotation=rotation, variant=variant, **attention
     )
     hidden_BTD = hidden_BTD + attended_BTD
     normal_BTD = family.norm(hidden_BTD, layer["post_attention_layernorm"], config)
-    return hidden_BTD + family.mlp(normal_BTD, layer["mlp"], variant), known
+    return hidden_BTD + family.mlp(normal_BTD, layer["mlp"], variant), memory

@@ -112,13 +112,16 @@ def test_each_layer_hands_its_keys_and_values_over_and_attends_to_what_comes_bac
     positions, mask = whole_sequence(TOKENS_BT)
     seen = []
 
-    def silence(layer, new):
+    def silence(memory, layer, new):
         seen.append((layer, new.keys.shape))
-        return new._replace(values=jnp.zeros_like(new.values))
+        silent = new._replace(values=jnp.zeros_like(new.values))
+        return (*memory, silent), silent
 
     @jax.jit
     def silenced(params):
-        hidden, known = forward(params, config, TOKENS_BT, positions_BT=positions, mask_BTS=mask, remember=silence)
+        hidden, known = forward(
+            params, config, TOKENS_BT, positions_BT=positions, mask_BTS=mask, remember=silence, memory=()
+        )
         return unembed(params, config, hidden), known
 
     out, known = silenced(params)

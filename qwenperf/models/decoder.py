@@ -22,6 +22,7 @@ from qwenperf.models.config import ModelConfig
 from qwenperf.models.families import Family, family_of
 from qwenperf.models.layers import Weights, embed, product
 from qwenperf.models.rotary import RotaryTables, Rotation, compute, look_up
+from qwenperf.models.taps import Tap
 from qwenperf.models.variant import PLAIN, Variant
 
 Params = Mapping[str, Any]
@@ -84,13 +85,19 @@ def forward(
             mask_BTS=mask_BTS,
             remember=partial(remember, memory, index),
             variant=variant,
+            tap=partial(_tap_layer, variant.tap, index),
         )
 
-    hidden_BTD, memory = _through(params["layers"], (_embed(params, tokens_BT, positions_BT), memory), run)
-    return family.norm(hidden_BTD, params["norm"], config), memory
+    hidden_BTD = variant.tap("embed", _embed(params, tokens_BT, positions_BT))
+    hidden_BTD, memory = _through(params["layers"], (hidden_BTD, memory), run, variant.tap)
+    return variant.tap("norm", family.norm(hidden_BTD, params["norm"], config)), memory
 
 
-def _through(layers: Any, carry: tuple[Any, Any], run: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
+def _tap_layer(tap: Tap, index: LayerIndex, point: str, value: Array) -> Array:
+    return tap(f"layers.{point}", value, index)
+
+
+def _through(layers: Any, carry: tuple[Any, Any], run: Callable[..., tuple[Any, Any]], tap: Tap) -> tuple[Any, Any]:
     """Return ``carry`` after all layers."""
     if not isinstance(layers, Mapping):
         for index, layer in enumerate(layers):
@@ -98,7 +105,8 @@ def _through(layers: Any, carry: tuple[Any, Any], run: Callable[..., tuple[Any, 
         return carry
     # The memory is carried and not scanned over: what is scanned over comes back as a copy.
     indices = jnp.arange(jax.tree.leaves(layers)[0].shape[0], dtype=jnp.int32)
-    carry, _ = lax.scan(lambda carry, given: (run(carry, *given), None), carry, (indices, layers))
+    carry, captured = lax.scan(lambda carry, given: (run(carry, *given), tap.drain()), carry, (indices, layers))
+    tap.keep(captured)
     return carry
 
 
@@ -107,7 +115,7 @@ def unembed(
 ) -> Float[Array, "B T V"]:
     """Return logits in f32."""
     head = params["embed_tokens"] if config.tie_word_embeddings else params["lm_head"]
-    return product(hidden_BTD, head, variant, jnp.dtype(jnp.float32))
+    return variant.tap("logits", product(hidden_BTD, head, variant, jnp.dtype(jnp.float32)))
 
 
 def logits(
@@ -158,12 +166,14 @@ def _block(
     *,
     rotation: Rotation | None,
     variant: Variant,
+    tap: Callable[[str, Array], Array],
     **attention: Any,
 ) -> tuple[Float[Array, "B T D"], Any]:
+    hidden_BTD = tap("input", hidden_BTD)
     normal_BTD = family.norm(hidden_BTD, layer["input_layernorm"], config)
     attended_BTD, memory = self_attention(
         normal_BTD, layer["self_attn"], config, rotation=rotation, variant=variant, **attention
     )
-    hidden_BTD = hidden_BTD + attended_BTD
+    hidden_BTD = hidden_BTD + tap("attention", attended_BTD)
     normal_BTD = family.norm(hidden_BTD, layer["post_attention_layernorm"], config)
-    return hidden_BTD + family.mlp(normal_BTD, layer["mlp"], variant), memory
+    return tap("output", hidden_BTD + tap("mlp", family.mlp(normal_BTD, layer["mlp"], variant))), memory

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from qwenperf.models.taps import UNTOUCHED, Tap
 from qwenperf.workloads.engine import EngineSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """The settings of ``workloads.setting`` that the forward pass reads, by the same names."""
+    """The settings of ``workloads.setting`` that the forward pass reads, by the same names.
+
+    ``tap`` is no setting: it is where hooks are bound (see ``taps``).
+    """
 
     rotary: str = "tables"
     contraction: str = "dot_general"
@@ -26,6 +30,7 @@ class Variant:
     window: int = 0
     key_block: int = 0
     activations: str = "native"
+    tap: Tap = UNTOUCHED
 
 
 PLAIN = Variant()
@@ -33,4 +38,5 @@ PLAIN = Variant()
 
 def variant_of(settings: EngineSettings) -> Variant:
     """Return what of an engine's settings the forward pass reads."""
-    return Variant(**{field.name: getattr(settings, field.name) for field in fields(Variant)})
+    names = [field.name for field in fields(Variant) if field.name != "tap"]
+    return Variant(**{name: getattr(settings, name) for name in names})

@@ -21,10 +21,14 @@ Layers = tuple[KeysValues, ...] | KeysValues
 
 
 class KVCache(NamedTuple):
-    """Keys and values of every layer; of a static one the first ``length`` positions are filled."""
+    """Keys and values of every layer; of a static one the first ``length`` positions are filled.
+
+    ``seen`` holds the activations that hooks captured, by point and position (see ``hooks``); else nothing.
+    """
 
     layers: Layers
     length: Int[Array, ""]
+    seen: Any = ()
 
 
 class TokenBuffer(NamedTuple):

@@ -16,11 +16,13 @@ import numpy as np
 from qwenperf.decode.bounds import check_prompt, check_request, check_step_tokens
 from qwenperf.decode.engine import EngineFacts, Program, Tokens
 from qwenperf.decode.facts import engine_facts
-from qwenperf.decode.programs import AheadOfTime, Built, abstract_tokens, describe
+from qwenperf.decode.plan import NEW_STATE, Planned, plan
+from qwenperf.decode.programs import Built, abstract_tokens, describe
+from qwenperf.decode.reading import Piece, pieces
 from qwenperf.decode.rung import Calls
 from qwenperf.decode.state import EngineState, StepResult, byte_size
 from qwenperf.errors import CapacityError
-from qwenperf.models.decoder import logits
+from qwenperf.models.decoder import Params, logits
 from qwenperf.models.registry import Model
 from qwenperf.models.rotary import RotaryTables
 from qwenperf.workloads.engine import EngineSettings
@@ -30,12 +32,15 @@ from qwenperf.workloads.engine import EngineSettings
 class LadderEngine:
     """A model with a set of optimisations; ``build_engine`` makes one.
 
+    ``params`` are the model's weights in the layout of the settings; the truth is computed from the model's own.
     ``spare`` keeps the state of the last request for the next of the same batch size, so that a cache is
-    allocated once. Not for several threads at a time.
+    allocated once. Several threads may make requests at a time: each has a state of its own, and only one gets the
+    spare one; each program is compiled once. A state in a caller's hands is for one thread.
     """
 
     name: str
     model: Model
+    params: Params
     settings: EngineSettings
     capacity: int
     tables: RotaryTables | None
@@ -48,9 +53,7 @@ class LadderEngine:
         if self.calls.generate is None:
             return np.stack(jax.device_get(list(self._stream(prompt_BT, new_tokens))), axis=1)
         first = self._prefill(prompt_BT)
-        out_BS, state = self.calls.generate(
-            self.model.params, first.token, first.state, self.tables, np.int32(new_tokens)
-        )
+        out_BS, state = self.calls.generate(self.params, first.token, first.state, self.tables, np.int32(new_tokens))
         self.spare[len(prompt_BT)] = state
         return np.asarray(out_BS)[:, :new_tokens]
 
@@ -86,19 +89,25 @@ class LadderEngine:
     def compile(self, batch: int, prompt_length: int, new_tokens: int) -> None:
         """Compile what one workload runs, without running it; nothing where programs are not compiled ahead of time."""
         check_request(prompt_length, new_tokens, self.capacity)
-        self._built(batch, prompt_length)
+        for planned in self._plan(batch, prompt_length):
+            planned.build()
 
     def programs(self, batch: int, prompt_length: int, new_tokens: int) -> Mapping[str, Program]:
         """Return the programs of one workload by name; empty where they are not compiled ahead of time."""
         check_request(prompt_length, new_tokens, self.capacity)
-        return {name: describe(name, built) for name, built in self._built(batch, prompt_length).items()}
+        built: dict[str, Built] = {}
+        for planned in self._plan(batch, prompt_length):
+            # A last chunk may have a program of its own: the first one's is what is shown.
+            if planned.name not in built:
+                built[planned.name] = planned.build()
+        return {name: describe(name, program) for name, program in built.items() if name != NEW_STATE}
 
     def facts(self, batch: int, prompt_length: int, new_tokens: int) -> EngineFacts:
         """Return sizes and work of one workload; see ``decode.facts``."""
         check_request(prompt_length, new_tokens, self.capacity)
         return engine_facts(
             config=self.model.config,
-            params=self.model.params,
+            params=self.params,
             settings=self.settings,
             capacity=self.capacity,
             allocated_bytes=self._cache_bytes(batch, prompt_length + new_tokens - 1),
@@ -122,41 +131,35 @@ class LadderEngine:
             self.spare[len(prompt_BT)] = result.state
 
     def _prefill(self, prompt_BT: np.ndarray) -> StepResult:
-        batch = len(prompt_BT)
+        batch, length = prompt_BT.shape
         state = self.spare.pop(batch, None)
         state = self.calls.new_state(batch) if state is None else state
-        result: StepResult = self.calls.prefill(self.model.params, _on_device(prompt_BT), state, self.tables)
+        for piece in self._pieces(length):
+            span = (_on_device(piece.span),) if self.calls.in_pieces else ()
+            tokens = _on_device(piece.cut(prompt_BT))
+            result: StepResult = self.calls.prefill(self.model.params, tokens, state, self.tables, *span)
+            state = result.state
         return result
+
+    def _pieces(self, length: int) -> tuple[Piece, ...]:
+        return pieces(length, self.settings, self.capacity)
 
     def _step(self, tokens_B: Any, state: Any) -> StepResult:
-        result: StepResult = self.calls.decode_step(self.model.params, tokens_B, state, self.tables)
+        result: StepResult = self.calls.decode_step(self.params, tokens_B, state, self.tables)
         return result
 
-    def _built(self, batch: int, prompt_length: int) -> dict[str, Built]:
-        """Return the executables of one workload, compiling those that are missing."""
-        tokens_BT = abstract_tokens(batch, prompt_length)
-        tokens_B = abstract_tokens(batch)
-        state = jax.eval_shape(partial(self.calls.new_state, batch))
-        shared = (state, self.tables)
-        arguments = {
-            "prefill": (self.calls.prefill, (tokens_BT, *shared)),
-            "decode_step": (self.calls.decode_step, (tokens_B, *shared)),
-            "generate": (self.calls.generate, (tokens_B, *shared, np.int32(1))),
-        }
-        return {
-            name: call.build(self.model.params, *given)
-            for name, (call, given) in arguments.items()
-            if isinstance(call, AheadOfTime)
-        }
+    def _plan(self, batch: int, prompt_length: int) -> tuple[Planned, ...]:
+        """Return the programs of one workload; those that are not compiled ahead of time are left out."""
+        return plan(self.calls, self.model.params, self.tables, batch=batch, pieces=self._pieces(prompt_length))
 
     def _cache_bytes(self, batch: int, positions: int) -> int:
         """Return the bytes of a cache of ``positions``, by the shapes that the engine's own functions return."""
         if self.settings.cache == "none":
             return 0
-        state = jax.eval_shape(partial(self.calls.new_state, batch))
+        state = jax.eval_shape(partial(self.calls.empty, batch))
         if state is None:
             tokens_BT = abstract_tokens(batch, positions)
-            state = jax.eval_shape(self.calls.prefill, self.model.params, tokens_BT, None, self.tables).state
+            state = jax.eval_shape(self.calls.prefill, self.params, tokens_BT, None, self.tables).state
         return byte_size(state.layers)
 
     @cached_property

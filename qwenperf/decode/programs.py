@@ -1,14 +1,16 @@
 """How an engine's pure functions are run: as they are, jitted, or compiled ahead of time.
 
 A function compiled ahead of time is looked up by the shape of its tokens alone, so that a state of
-another shape is refused by the executable (TypeError) instead of being compiled for in silence.
+another shape is refused by the executable (TypeError) instead of being compiled for in silence. Threads that ask
+for one program at a time get the same one, compiled once.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +24,9 @@ ARGUMENTS = ("params", "tokens", "state", "tables", "count")
 _HLO_DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": "s32"}
 
 
+Key = tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Built:
     """One function compiled for one shape of tokens."""
@@ -31,23 +36,87 @@ class Built:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Executables:
+    """The executables of one function, by key."""
+
+    built: dict[Key, Built] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def get(self, key: Key, lower: Callable[[], jax.stages.Lowered]) -> Built:
+        """Return the executable for ``key``; compile what ``lower`` returns if it is the first."""
+        return self.built.get(key) or self._compile(key, lower)
+
+    def _compile(self, key: Key, lower: Callable[[], jax.stages.Lowered]) -> Built:
+        with self.lock:
+            if key not in self.built:
+                lowered = lower()
+                self.built[key] = Built(lowered=lowered, compiled=lowered.compile())
+            return self.built[key]
+
+
+class Compilable(Protocol):
+    """A callable that is compiled before it runs anything."""
+
+    @property
+    def executables(self) -> Executables:
+        """What has been compiled, or loaded, so far."""
+        ...
+
+    def key(self, *args: Any) -> Key:
+        """Return what a program is looked up by."""
+        ...
+
+    def lower(self, *args: Any) -> jax.stages.Lowered:
+        """Return the program for ``args``, which may be abstract, as it is given to the compiler."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
 class AheadOfTime:
-    """A callable that compiles itself once for each shape of tokens, before it runs anything."""
+    """A ``Compilable`` that has a program for each shape of tokens."""
 
     jitted: Any
-    built: dict[tuple[int, ...], Built] = field(default_factory=dict)
+    executables: Executables = field(default_factory=Executables)
 
-    def build(self, *args: Any) -> Built:
-        """Return the executable for ``args``, which may be abstract; compile it if it is the first of its shape."""
-        key = args[1].shape
-        if key not in self.built:
-            lowered = self.jitted.lower(*args)
-            self.built[key] = Built(lowered=lowered, compiled=lowered.compile())
-        return self.built[key]
+    def key(self, *args: Any) -> Key:
+        """Return the shape of the tokens."""
+        shape: Key = args[1].shape
+        return shape
+
+    def lower(self, *args: Any) -> jax.stages.Lowered:
+        """Return the program for ``args``; see ``Compilable``."""
+        lowered: jax.stages.Lowered = self.jitted.lower(*args)
+        return lowered
 
     def __call__(self, *args: Any) -> Any:
         """Run the executable for these tokens' shape."""
-        return self.build(*args).compiled(*args)
+        return build(self, *args).compiled(*args)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewState:
+    """A ``Compilable`` that makes the state that a request starts from, with a program for each batch."""
+
+    make: Callable[[int], Any]
+    executables: Executables = field(default_factory=Executables)
+
+    def key(self, *args: Any) -> Key:
+        """Return the batch."""
+        return (int(args[0]),)
+
+    def lower(self, *args: Any) -> jax.stages.Lowered:
+        """Return the program for a batch; see ``Compilable``."""
+        lowered: jax.stages.Lowered = jax.jit(self.make, static_argnums=0).lower(*args)
+        return lowered
+
+    def __call__(self, batch: int) -> Any:
+        """Return a new state."""
+        return build(self, batch).compiled()
+
+
+def build(call: Compilable, *args: Any) -> Built:
+    """Return the executable of ``call`` for ``args``, which may be abstract; compile it if it is the first."""
+    return call.executables.get(call.key(*args), lambda: call.lower(*args))
 
 
 def named(name: str, function: Callable[..., Any], **bound: Any) -> Callable[..., Any]:

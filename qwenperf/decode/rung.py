@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
-from qwenperf.decode import step, uncached
+from qwenperf.decode import prefill, step, uncached
 from qwenperf.decode.cache import allocate
 from qwenperf.decode.loop import generate
-from qwenperf.decode.programs import compile_ahead, compile_on_call, named
+from qwenperf.decode.programs import NewState, compile_ahead, compile_on_call, named
+from qwenperf.decode.reading import in_pieces
 from qwenperf.decode.state import KVCache, StepFunction, TokenBuffer
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.variant import variant_of
@@ -38,21 +38,28 @@ _STEPS: dict[tuple[str, str], Steps] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Calls:
-    """A rung's functions, ready to be called; ``generate`` where the loop is on the device."""
+    """A rung's functions, ready to be called; ``generate`` where the loop is on the device.
 
+    ``empty`` is the pure function behind ``new_state``, for those who want to know a state's shapes. ``in_pieces``
+    says that ``prefill`` takes a span.
+    """
+
+    empty: Callable[[int], Any]
     new_state: Callable[[int], Any]
     prefill: Callable[..., Any]
     decode_step: Callable[..., Any]
     generate: Callable[..., Any] | None
+    in_pieces: bool = False
 
 
 def steps_of(settings: EngineSettings) -> Steps:
-    """Return the prefill and step of ``settings``."""
+    """Return the prefill and step of ``settings``; a prefill in pieces takes a span as well, see ``prefill``."""
     plain = _STEPS[settings.cache, settings.shape]
     variant = variant_of(settings)
-    return Steps(
-        prefill=partial(plain.prefill, variant=variant), decode_step=partial(plain.decode_step, variant=variant)
-    )
+    read: Callable[..., Any] = plain.prefill
+    if in_pieces(settings):
+        read = prefill.prefill_chunk if settings.prefill_chunk else prefill.prefill_padded
+    return Steps(prefill=partial(read, variant=variant), decode_step=partial(plain.decode_step, variant=variant))
 
 
 def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capacity: int, dtype: Any) -> Calls:
@@ -65,11 +72,14 @@ def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capa
         return compile_on_call(call) if settings.jit else call
 
     loop = partial(ready, "generate", generate, step=steps.decode_step, capacity=capacity)
+    empty = _state_maker(settings, config, capacity, dtype)
     return Calls(
-        new_state=_state_maker(settings, config, capacity, dtype),
+        empty=empty,
+        new_state=NewState(make=empty) if settings.jit and settings.shape == "padded" else empty,
         prefill=ready("prefill", steps.prefill),
         decode_step=ready("decode_step", steps.decode_step),
         generate=loop() if settings.loop == "device" else None,
+        in_pieces=in_pieces(settings),
     )
 
 
@@ -85,5 +95,4 @@ def _state_maker(settings: EngineSettings, config: ModelConfig, capacity: int, d
 
     if settings.shape == "growing":
         return nothing
-    maker = new_cache if settings.cache == "static" else new_buffer
-    return jax.jit(maker, static_argnums=0) if settings.jit else maker
+    return new_cache if settings.cache == "static" else new_buffer

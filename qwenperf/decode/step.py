@@ -1,7 +1,8 @@
 """Prefill and decode step with a KV cache: pure functions that engines compile.
 
 All take ``(params, tokens, state, tables, *, config)``. ``run_onto`` is what they share: one
-forward pass whose queries see what the cache holds and what it is given.
+forward pass whose queries see what the cache holds and what it is given. Those that take a ``count`` too may be given
+padding behind the first ``count`` tokens: none of these sees it, and the cache ends before it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
 
 from qwenperf.decode.cache import Write, capacity_of, write_by_concatenation, write_in_place, write_layer
 from qwenperf.decode.state import KVCache, Layers, StepResult, choose
@@ -19,12 +21,16 @@ from qwenperf.models.decoder import LayerIndex, Params, collect, forward, unembe
 from qwenperf.models.rotary import RotaryTables
 from qwenperf.models.variant import PLAIN, Variant
 
+Count = Int[Array, ""] | None
+"""How many of a call's tokens are real, from the first on; all of them where it is ``None``."""
+
 
 def prefill(
     params: Params,
     tokens: Int[Array, "B T"],
     state: KVCache,
     tables: RotaryTables | None,
+    count: Count = None,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -37,7 +43,7 @@ def prefill(
     def remember(layers: Layers, layer: LayerIndex, new: KeysValues) -> tuple[Layers, KeysValues]:
         return write_layer(layers, layer, new, 0, write_in_place)[0], new
 
-    return _read(params, tokens, tables, config=config, remember=remember, memory=state.layers, variant=variant)
+    return _read(params, tokens, tables, count, config=config, remember=remember, memory=state.layers, variant=variant)
 
 
 def prefill_growing(
@@ -51,13 +57,14 @@ def prefill_growing(
 ) -> StepResult:
     """Read a prompt; return its keys and values as a cache that is just as long."""
     del state
-    return _read(params, tokens, tables, config=config, remember=collect, memory=(), variant=variant)
+    return _read(params, tokens, tables, None, config=config, remember=collect, memory=(), variant=variant)
 
 
 def _read(
     params: Params,
     tokens: Int[Array, "B T"],
     tables: RotaryTables | None,
+    count: Count,
     *,
     config: ModelConfig,
     variant: Variant,
@@ -67,8 +74,19 @@ def _read(
     hidden_BTD, layers = forward(
         params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables, variant=variant, **kept
     )
-    cache = KVCache(layers=layers, length=jnp.int32(tokens.shape[1]))
-    return choose(unembed(params, config, hidden_BTD[:, -1:], variant), cache)
+    cache = KVCache(layers=layers, length=_real(tokens, count))
+    return choose(unembed(params, config, _last(hidden_BTD, count), variant), cache)
+
+
+def _real(tokens_BT: Int[Array, "B T"], count: Count) -> Int[Array, ""]:
+    return jnp.int32(tokens_BT.shape[1]) if count is None else count
+
+
+def _last(hidden_BTD: Float[Array, "B T D"], count: Count) -> Float[Array, "B 1 D"]:
+    """Return the hidden state of the last real token."""
+    if count is None:
+        return hidden_BTD[:, -1:]
+    return lax.dynamic_slice_in_dim(hidden_BTD, count - jnp.int32(1), 1, axis=1)
 
 
 def extend(
@@ -76,6 +94,7 @@ def extend(
     tokens: Int[Array, "B T"],
     state: KVCache,
     tables: RotaryTables | None,
+    count: Count = None,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -84,8 +103,9 @@ def extend(
     positions_BT = next_positions(tokens, state)
     mask_BTS = causal_mask(positions_BT, capacity_of(state.layers))
     return run_onto(
-        params, tokens, state, tables, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS, variant=variant
-    )
+        params, tokens, state, tables, count, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS,
+        variant=variant,
+    )  # fmt: skip
 
 
 def decode_step(
@@ -131,6 +151,7 @@ def run_onto(
     tokens_BT: Int[Array, "B T"],
     state: KVCache,
     tables: RotaryTables | None,
+    count: Count = None,
     *,
     config: ModelConfig,
     positions_BT: Int[Array, "B T"],
@@ -154,5 +175,5 @@ def run_onto(
         memory=state.layers,
         variant=variant,
     )
-    cache = KVCache(layers=layers, length=state.length + jnp.int32(tokens_BT.shape[1]))
-    return choose(unembed(params, config, hidden_BTD[:, -1:], variant), cache)
+    cache = KVCache(layers=layers, length=state.length + _real(tokens_BT, count))
+    return choose(unembed(params, config, _last(hidden_BTD, count), variant), cache)

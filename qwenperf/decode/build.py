@@ -9,9 +9,11 @@ from qwenperf.decode.ladder_engine import LadderEngine
 from qwenperf.decode.rung import make_calls, steps_of
 from qwenperf.decode.state import StepFunction
 from qwenperf.errors import ConfigError
+from qwenperf.models.layout import prepare
 from qwenperf.models.registry import Model
 from qwenperf.models.rotary import make_tables
 from qwenperf.workloads.engine import EngineSettings, engine_name, parse_engine
+from qwenperf.workloads.setting import NOT_BUILT
 
 
 def build_engine(
@@ -46,6 +48,7 @@ def build_engine(
     return LadderEngine(
         name=name or engine_name(chosen),
         model=model,
+        params=prepare(model.params, model.config, chosen),
         settings=chosen,
         capacity=positions,
         tables=make_tables(model.config, positions) if chosen.rotary == "tables" else None,
@@ -53,16 +56,8 @@ def build_engine(
     )
 
 
-_NOT_BUILT = (
-    "reuse", "position", "qkv", "gate_up", "layers", "contraction", "rows", "fusion", "precision", "softmax",
-    "attention", "mask", "window", "key_block", "cache_layout", "cache_dtype", "weights", "activations",
-    "prefill_chunk", "bucket", "start", "compile_cache", "xla_flags",
-)  # fmt: skip
-"""Settings that have a name and no code: better refused than ignored."""
-
-
 def _check_built(settings: EngineSettings) -> None:
-    for name in _NOT_BUILT:
+    for name in NOT_BUILT:
         value = getattr(settings, name)
         if value != getattr(EngineSettings(), name):
             raise ConfigError(f"engine setting {name}={value!r} is not built yet.")

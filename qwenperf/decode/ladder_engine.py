@@ -137,7 +137,7 @@ class LadderEngine:
         for piece in self._pieces(length):
             span = (_on_device(piece.span),) if self.calls.in_pieces else ()
             tokens = _on_device(piece.cut(prompt_BT))
-            result: StepResult = self.calls.prefill(self.model.params, tokens, state, self.tables, *span)
+            result: StepResult = self.calls.prefill(self.params, tokens, state, self.tables, *span)
             state = result.state
         return result
 
@@ -150,7 +150,7 @@ class LadderEngine:
 
     def _plan(self, batch: int, prompt_length: int) -> tuple[Planned, ...]:
         """Return the programs of one workload; those that are not compiled ahead of time are left out."""
-        return plan(self.calls, self.model.params, self.tables, batch=batch, pieces=self._pieces(prompt_length))
+        return plan(self.calls, self.params, self.tables, batch=batch, pieces=self._pieces(prompt_length))
 
     def _cache_bytes(self, batch: int, positions: int) -> int:
         """Return the bytes of a cache of ``positions``, by the shapes that the engine's own functions return."""

@@ -29,6 +29,7 @@ class Variant:
     mask: str = "computed"
     window: int = 0
     key_block: int = 0
+    cache_layout: str = "head-major"
     activations: str = "native"
     tap: Tap = UNTOUCHED
 

@@ -1,0 +1,89 @@
+"""Keys and values of a layer as attention reads them, in either order and in any dtype that a cache may have.
+
+    head-major       [N, S, C]       N = B K, one for each row and key/value head
+    position-major   [B, S, K, C]
+
+Which of the two, an array's rank says. An int8 array comes with its scales, one for each head and position: that is
+``Scaled``. Axis 1 is the position in all of them, scales included.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int8
+
+_MOST = 127
+
+
+class Scaled(NamedTuple):
+    """Whole numbers of 8 bits, and what 1 is worth in each of their rows."""
+
+    whole: Int8[Array, "*axes C"]
+    scale: Float[Array, "*axes"]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Axes of the numbers that this stands for."""
+        return self.whole.shape
+
+    @property
+    def ndim(self) -> int:
+        """How many there are."""
+        return self.whole.ndim
+
+
+Stored = Array | Scaled
+
+
+class KeysValues(NamedTuple):
+    """Rotated keys and values of one layer: what a cache holds. Stacked, those of all layers on a first axis."""
+
+    keys: Stored
+    values: Stored
+
+
+def quantise(x: Float[Array, "*axes C"]) -> Scaled:
+    """Round each row to whole numbers from -127 to 127 of its own scale; a row of zeros keeps the scale 0."""
+    wide = x.astype(jnp.float32)
+    scale = jnp.max(jnp.abs(wide), axis=-1) / _MOST
+    steps = wide / jnp.expand_dims(jnp.where(scale > 0, scale, jnp.float32(1)), -1)
+    return Scaled(whole=jnp.round(steps).astype(jnp.int8), scale=scale)
+
+
+def read(stored: Stored, dtype: jnp.dtype) -> Array:
+    """Return the numbers that are stored, in ``dtype``."""
+    if isinstance(stored, Scaled):
+        return (stored.whole.astype(jnp.float32) * jnp.expand_dims(stored.scale, -1)).astype(dtype)
+    return stored.astype(dtype)
+
+
+def store(new: KeysValues, like: KeysValues) -> KeysValues:
+    """Return ``new`` in the dtype of a cache."""
+    return KeysValues(*(_store(array, kept) for array, kept in zip(new, like, strict=True)))
+
+
+def _store(array: Stored, like: Stored) -> Stored:
+    if isinstance(array, Scaled):
+        return array
+    return quantise(array) if isinstance(like, Scaled) else array.astype(like.dtype)
+
+
+def in_order(x_BTKC: Float[Array, "B T K C"], layout: str) -> Array:
+    """Return new keys or values in the order of a cache of ``layout``."""
+    if layout == "position-major":
+        return x_BTKC
+    batch, length, heads, size = x_BTKC.shape
+    return x_BTKC.swapaxes(1, 2).reshape(batch * heads, length, size)
+
+
+def heads_of(stored: Stored, batch: int) -> int:
+    """Return the key/value heads of an array of ``batch`` rows."""
+    return stored.shape[0] // batch if stored.ndim == 3 else stored.shape[2]
+
+
+def slice_of(known: KeysValues, start: Array, size: int) -> KeysValues:
+    """Return ``size`` positions from ``start`` on."""
+    return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size, axis=1), known)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from qwenperf.decode.bounds import check_capacity
 from qwenperf.decode.ladder_engine import LadderEngine
+from qwenperf.decode.reading import in_pieces
 from qwenperf.decode.rung import make_calls, steps_of
 from qwenperf.decode.state import StepFunction
 from qwenperf.errors import ConfigError
@@ -42,6 +43,7 @@ def build_engine(
     chosen = parse_engine(settings) if isinstance(settings, str) else settings
     _check_built(chosen)
     positions = check_capacity(capacity, model.config.max_position_embeddings)
+    _check_prefill(chosen, prefill)
     steps = steps_of(chosen)
     steps = replace(steps, prefill=prefill or steps.prefill, decode_step=step or steps.decode_step)
     dtype = model.params["embed_tokens"]["weight"].dtype
@@ -54,6 +56,16 @@ def build_engine(
         tables=make_tables(model.config, positions) if chosen.rotary == "tables" else None,
         calls=make_calls(chosen, steps, model.config, positions, dtype),
     )
+
+
+def _check_prefill(settings: EngineSettings, prefill: StepFunction | None) -> None:
+    if prefill is not None and in_pieces(settings):
+        name = "prefill_chunk" if settings.prefill_chunk else "bucket"
+        raise ConfigError(
+            f"engine setting {name}={getattr(settings, name)} with a prefill of your own: it is not told which tokens "
+            "are padding.",
+            advice="Leave out one of them.",
+        )
 
 
 def _check_built(settings: EngineSettings) -> None:

@@ -97,6 +97,13 @@ def _conflicts(settings: EngineSettings) -> Iterator[str]:
             yield f"{name}={getattr(settings, name)!r} needs cache='static'"
     if settings.position == "static" and settings.loop == "device":
         yield "position='static' needs loop='host': one program has one position"
+    if settings.prefill_chunk and settings.bucket >= settings.prefill_chunk:
+        yield (
+            f"bucket={settings.bucket} needs a prefill_chunk larger than it, not {settings.prefill_chunk}: only a "
+            "last chunk is padded to a bucket"
+        )
+    if settings.start != "request" and not settings.ahead_of_time:
+        yield f"start={settings.start!r} needs jit=True and position='traced': programs that are compiled before a call"
     if settings.activations == "int8" and settings.weights == "native":
         yield "activations='int8' needs quantised weights"
 

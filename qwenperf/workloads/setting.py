@@ -86,9 +86,11 @@ _ALL = (
     Setting(name="activations", values=("native", "int8"), exact=False,
             about="inputs of products with quantised weights as they are, or rounded to int8 a row on the spot"),
     Setting(name="prefill_chunk", values=(0, 64), least=1,
-            about="prompt tokens that are read at a time; 0 reads the prompt whole"),
+            about="prompt tokens that are read at a time, by one program: the last chunk is padded; 0 reads the prompt "
+            "whole"),
     Setting(name="bucket", values=(0, 32), least=1,
-            about="prompt lengths are padded to a multiple of this, so that few programs serve all; 0 pads nothing",
+            about="prompt lengths (of chunks: the last one's) are padded to a multiple of this, so that few programs "
+            "serve all; 0 pads nothing",
             mistake="a compile for every prompt length"),
     Setting(name="start", values=("request", "declared", "saved"),
             about="programs compiled at the first request; before it for every declared shape; or loaded from a file"),
@@ -97,3 +99,10 @@ _ALL = (
 )  # fmt: skip
 
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _ALL}
+
+NOT_BUILT = (
+    "reuse", "position", "qkv", "gate_up", "layers", "contraction", "rows", "fusion", "precision", "softmax",
+    "attention", "mask", "window", "key_block", "cache_layout", "cache_dtype", "weights", "activations",
+    "start", "compile_cache", "xla_flags",
+)  # fmt: skip
+"""Settings that have a name and no code: better refused than ignored, and no suite measures them."""

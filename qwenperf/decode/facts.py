@@ -54,7 +54,8 @@ def engine_facts(
     """
     # The first step sees the prompt and one new token, the last one all but one.
     average_keys = prompt_length + new_tokens / 2
-    itemsize = params["embed_tokens"]["weight"].dtype.itemsize
+    # Norms keep the model's dtype, whatever the matrices are stored as.
+    itemsize = params["norm"]["weight"].dtype.itemsize
     positions = {"none": 0, "concat": prompt_length + new_tokens - 1, "static": capacity}[settings.cache]
     kv_cache_bytes = cache_bytes(config, batch, positions, itemsize)
     return EngineFacts(
@@ -74,10 +75,11 @@ def engine_facts(
 
 def _weight_bytes_read(config: ModelConfig, params: Params, batch: int) -> int:
     """Return the weights that a step reads: all of them, but of a table that is only looked up the rows used."""
-    looked_up = ["embed_positions"] + ([] if config.tie_word_embeddings else ["embed_tokens"])
-    tables = [params[name]["weight"] for name in looked_up if name in params]
-    rows = sum(batch * config.hidden_size * int(table.dtype.itemsize) for table in tables)
-    return byte_size(params) - byte_size(tables) + rows
+    rows = {"embed_positions": config.max_position_embeddings}
+    if not config.tie_word_embeddings:
+        rows["embed_tokens"] = config.vocab_size
+    tables = {name: byte_size(params[name]) for name in rows if name in params}
+    return byte_size(params) - sum(tables.values()) + sum(batch * size // rows[name] for name, size in tables.items())
 
 
 def _request_flops(work: Work, settings: EngineSettings, capacity: int, prompt_length: int, new_tokens: int) -> float:

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 from qwenperf.models.attention import KeysValues, causal_mask, self_attention
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.families import Family, family_of
-from qwenperf.models.layers import Weights, embed, product
+from qwenperf.models.layers import Weights, apart, embed, matmul_precision, product
 from qwenperf.models.rotary import RotaryTables, Rotation, compute, look_up
 from qwenperf.models.taps import Tap
 from qwenperf.models.variant import PLAIN, Variant
@@ -42,6 +42,11 @@ def collect(memory: Any, _layer: LayerIndex, new: KeysValues) -> tuple[Any, Keys
     return (*memory, new), new
 
 
+def as_it_is(layer: Callable[..., Any]) -> Callable[..., Any]:
+    """Transform nothing."""
+    return layer
+
+
 def forward(
     params: Params,
     config: ModelConfig,
@@ -53,6 +58,7 @@ def forward(
     remember: RememberLayer = forget,
     memory: Any = None,
     variant: Variant = PLAIN,
+    around: Callable[[Callable[..., Any]], Callable[..., Any]] = as_it_is,
 ) -> tuple[Float[Array, "B T D"], Any]:
     """Return hidden states after the final norm, and the memory.
 
@@ -67,6 +73,7 @@ def forward(
       remember: how each layer's keys and values are kept.
       memory: what they are added to.
       variant: how it is written.
+      around: a transformation of each layer's function, such as ``jax.checkpoint`` where it is differentiated.
     """
     family = family_of(config)
     rotation = None if tables is None else look_up(tables, positions_BT)
@@ -88,8 +95,9 @@ def forward(
             tap=partial(_tap_layer, variant.tap, index),
         )
 
-    hidden_BTD = variant.tap("embed", _embed(params, tokens_BT, positions_BT))
-    hidden_BTD, memory = _through(params["layers"], (hidden_BTD, memory), run, variant.tap)
+    hidden_BTD = variant.tap("embed", _embed(params, tokens_BT, positions_BT, variant))
+    with matmul_precision(variant):
+        hidden_BTD, memory = _through(params["layers"], (hidden_BTD, memory), around(run), variant.tap)
     return variant.tap("norm", family.norm(hidden_BTD, params["norm"], config)), memory
 
 
@@ -115,7 +123,8 @@ def unembed(
 ) -> Float[Array, "B T V"]:
     """Return logits in f32."""
     head = params["embed_tokens"] if config.tie_word_embeddings else params["lm_head"]
-    return variant.tap("logits", product(hidden_BTD, head, variant, jnp.dtype(jnp.float32)))
+    with matmul_precision(variant):
+        return variant.tap("logits", product(hidden_BTD, head, variant, jnp.dtype(jnp.float32)))
 
 
 def logits(
@@ -124,6 +133,7 @@ def logits(
     tokens_BT: Int[Array, "B T"],
     *,
     attention_mask_BT: Int[Array, "B T"] | Bool[Array, "B T"] | None = None,
+    window: int = 0,
 ) -> Float[Array, "B T V"]:
     """Return f32 logits of every position, computed without a cache.
 
@@ -133,19 +143,23 @@ def logits(
       tokens_BT: token ids, within the vocabulary.
       attention_mask_BT: nonzero for tokens, zero for padding at either end of a row; ``None``: no padding.
         Logits at padding are finite and mean nothing.
+      window: of how many keys a token sees the last ones; 0 for all.
     """
-    positions_BT, mask_BTT = whole_sequence(tokens_BT, attention_mask_BT)
+    positions_BT, mask_BTT = whole_sequence(tokens_BT, attention_mask_BT, window=window)
     hidden_BTD, _ = forward(params, config, tokens_BT, positions_BT=positions_BT, mask_BTS=mask_BTT)
     return unembed(params, config, hidden_BTD)
 
 
 def whole_sequence(
-    tokens_BT: Int[Array, "B T"], attention_mask_BT: Int[Array, "B T"] | Bool[Array, "B T"] | None = None
+    tokens_BT: Int[Array, "B T"],
+    attention_mask_BT: Int[Array, "B T"] | Bool[Array, "B T"] | None = None,
+    *,
+    window: int = 0,
 ) -> tuple[Int[Array, "B T"], Bool[Array, "B T T"]]:
     """Return positions, counted in each row from its first token that is not padding, and the causal mask."""
     batch, length = tokens_BT.shape
     order_BT = jnp.broadcast_to(jnp.expand_dims(jnp.arange(length, dtype=jnp.int32), 0), (batch, length))
-    causal_BTT = causal_mask(order_BT, length)
+    causal_BTT = causal_mask(order_BT, length, window)
     if attention_mask_BT is None:
         return order_BT, causal_BTT
     valid_BT = attention_mask_BT.astype(jnp.bool_)
@@ -153,9 +167,13 @@ def whole_sequence(
     return positions_BT, causal_BTT & jnp.expand_dims(valid_BT, 1)
 
 
-def _embed(params: Params, tokens_BT: Int[Array, "B T"], positions_BT: Int[Array, "B T"]) -> Float[Array, "B T D"]:
-    hidden_BTD = embed(tokens_BT, params["embed_tokens"])
-    return hidden_BTD + embed(positions_BT, params["embed_positions"]) if "embed_positions" in params else hidden_BTD
+def _embed(
+    params: Params, tokens_BT: Int[Array, "B T"], positions_BT: Int[Array, "B T"], variant: Variant
+) -> Float[Array, "B T D"]:
+    hidden_BTD = apart(embed(tokens_BT, params["embed_tokens"]), variant)
+    if "embed_positions" not in params:
+        return hidden_BTD
+    return apart(hidden_BTD + apart(embed(positions_BT, params["embed_positions"]), variant), variant)
 
 
 def _block(
@@ -174,6 +192,7 @@ def _block(
     attended_BTD, memory = self_attention(
         normal_BTD, layer["self_attn"], config, rotation=rotation, variant=variant, **attention
     )
-    hidden_BTD = hidden_BTD + tap("attention", attended_BTD)
+    hidden_BTD = apart(hidden_BTD + apart(tap("attention", attended_BTD), variant), variant)
     normal_BTD = family.norm(hidden_BTD, layer["post_attention_layernorm"], config)
-    return tap("output", hidden_BTD + tap("mlp", family.mlp(normal_BTD, layer["mlp"], variant))), memory
+    out_BTD = apart(tap("mlp", family.mlp(normal_BTD, layer["mlp"], variant)), variant)
+    return tap("output", apart(hidden_BTD + out_BTD, variant)), memory

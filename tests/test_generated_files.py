@@ -7,7 +7,7 @@ from qwenperf.gate.budget import parse
 from qwenperf.gate.evaluate import GATES
 from qwenperf.schema.metrics import REGISTRY
 
-NAMES = ("docs/metrics.md", "docs/cli.md", "qwenperf/schema/run.v1.json")
+NAMES = ("docs/metrics.md", "docs/cli.md", "qwenperf/schema/run.v1.json", "qwenperf/schema/comparison.v1.json")
 
 
 @pytest.fixture(scope="module")

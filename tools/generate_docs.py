@@ -1,4 +1,4 @@
-"""Writes what is generated from the code: docs/metrics.md, docs/cli.md and qwenperf/schema/run.v1.json.
+"""Writes what is generated from the code: docs/metrics.md, docs/cli.md, and the schemas in qwenperf/schema.
 
 python tools/generate_docs.py [FILE ...]           writes the files
 python tools/generate_docs.py --check [FILE ...]   writes nothing; ends with 1 and names each file out of date
@@ -16,7 +16,7 @@ import click
 
 from qwenperf.cli import main as command
 from qwenperf.schema.metrics import REGISTRY, Kind, MetricDefinition
-from qwenperf.schema.published import run_schema
+from qwenperf.schema.published import comparison_schema, run_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,6 +65,11 @@ def schema_file() -> str:
     return json.dumps(run_schema(), indent=2) + "\n"
 
 
+def comparison_schema_file() -> str:
+    """Return qwenperf/schema/comparison.v1.json."""
+    return json.dumps(comparison_schema(), indent=2) + "\n"
+
+
 def commands_page() -> str:
     """Return docs/cli.md: the help of every command, as people see it at 80 columns."""
     parts = ["# Commands\n\nMade from the commands' own help by `tools/generate_docs.py`.\n"]
@@ -91,6 +96,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/metrics.md": metrics_page,
     "docs/cli.md": commands_page,
     "qwenperf/schema/run.v1.json": schema_file,
+    "qwenperf/schema/comparison.v1.json": comparison_schema_file,
 }
 
 

@@ -26,6 +26,13 @@ class Timed(NamedTuple, Generic[T]):
     seconds: float
 
 
+class Spent(NamedTuple):
+    """Wall seconds and CPU seconds of this process (all threads) for the same work."""
+
+    wall_s: float
+    cpu_s: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Window(Generic[T]):
     """Repeated calls of one thing. Not a measurement when ``voids`` says why; ``result`` is the last call's."""
@@ -82,6 +89,20 @@ class Clock:
             result = function()
             self._block(result)
             return Timed(result, self._now() - start)
+
+    def spend(self, function: Callable[[], object], repeats: int) -> Spent:
+        """Time ``repeats`` calls as one, on the wall and in CPU time.
+
+        Raises:
+          UsageError: fewer than one.
+          RefusedCallError: an ahead-of-time executable refused its arguments.
+        """
+        _check_trials(repeats)
+        with self._log.refusals():
+            cpu, start = time.process_time(), self._now()
+            for _ in range(repeats):
+                self._block(function())
+            return Spent(self._now() - start, time.process_time() - cpu)
 
     def window(
         self,

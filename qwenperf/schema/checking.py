@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qwenperf.errors import RecordError
+from qwenperf.schema.comparison import ComparisonRecord, RoundRecord
 from qwenperf.schema.hints import show
 from qwenperf.schema.metrics import REGISTRY
 from qwenperf.schema.records import CaseRecord, Metric, RunRecord
@@ -73,3 +74,33 @@ def _check_rate(name: str, metric: Metric, path: str) -> None:
         for value in values:
             if value <= 0:
                 raise RecordError(f"{path}.{key} has {show(value)}; {name} is above 0.")
+
+
+def check_comparison(comparison: ComparisonRecord) -> None:
+    """Refuse a comparison whose rounds say nothing: no side left out, no time that is not positive.
+
+    Raises:
+      RecordError: names the key path.
+    """
+    seen: set[str] = set()
+    for index, case in enumerate(comparison.cases):
+        if case.id in seen:
+            raise RecordError(f"cases[{index}].id is {show(case.id)}, which is there twice.")
+        seen.add(case.id)
+    for index, pair in enumerate(comparison.pairs):
+        if pair.first not in {"base", "head"}:
+            raise RecordError(f"pairs[{index}].first is {show(pair.first)}; it is 'base' or 'head'.")
+        for name, rounds in pair.rounds.items():
+            for number, one in enumerate(rounds):
+                _check_round(one, f"pairs[{index}].rounds[{name!r}][{number}]")
+
+
+def _check_round(one: RoundRecord, path: str) -> None:
+    if set(one.order) != {"A", "B"}:
+        raise RecordError(f"{path}.order is {show(one.order)}; it is made of A (base) and B (head), both.")
+    for name in ("wall_s", "cpu_s"):
+        times = getattr(one, name)
+        if len(times) != len(one.order):
+            raise RecordError(f"{path}.{name} has {len(times)} times for the order {one.order}.")
+    if min(one.wall_s) <= 0 or min(one.cpu_s) < 0:
+        raise RecordError(f"{path} has a time that is not positive.")

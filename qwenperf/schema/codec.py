@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from qwenperf.errors import RecordError
-from qwenperf.schema.checking import check_run
+from qwenperf.schema.checking import check_comparison, check_run
+from qwenperf.schema.comparison import COMPARISON_SCHEMA, ComparisonRecord
 from qwenperf.schema.hints import show
 from qwenperf.schema.reading import decode
 from qwenperf.schema.records import SCHEMA, CaseRecord, RunRecord
@@ -28,7 +29,7 @@ Record = TypeVar("Record")
 _ARRAY_OF_NUMBERS = re.compile(r"\[\s*\n\s*(-?[0-9][0-9.eE+-]*(?:,\s+-?[0-9][0-9.eE+-]*)*)\s*\n\s*\]")
 
 
-def to_json(record: RunRecord | CaseRecord) -> dict[str, Any]:
+def to_json(record: RunRecord | CaseRecord | ComparisonRecord) -> dict[str, Any]:
     """Return ``record`` as plain JSON data.
 
     Raises:
@@ -38,7 +39,7 @@ def to_json(record: RunRecord | CaseRecord) -> dict[str, Any]:
     return written
 
 
-def dumps(record: RunRecord | CaseRecord) -> str:
+def dumps(record: RunRecord | CaseRecord | ComparisonRecord) -> str:
     """Return ``record`` as JSON text: indented, arrays of numbers on one line, a newline at the end."""
     text = json.dumps(to_json(record), indent=1, allow_nan=False)
     # A string cannot hold a raw line break, so only real arrays match.
@@ -52,10 +53,7 @@ def from_json(data: object, source: str = "") -> RunRecord:
       RecordError: not a run of this schema; names the key path and what was seen.
     """
     prefix = f"{source}: " if source else ""
-    seen = data.get("schema") if isinstance(data, Mapping) else None
-    if seen != SCHEMA:
-        message = f"{prefix}schema is {show(seen)}; this version reads {SCHEMA!r}."
-        raise RecordError(message, advice="Read it with the qwenperf that wrote it, or measure again.")
+    _check_schema(data, SCHEMA, prefix)
     run = _read(data, RunRecord, prefix)
     try:
         check_run(run)
@@ -67,6 +65,30 @@ def from_json(data: object, source: str = "") -> RunRecord:
 def case_from_json(data: object, source: str = "") -> CaseRecord:
     """Read one case from plain JSON data; errors as ``from_json``."""
     return _read(data, CaseRecord, f"{source}: " if source else "")
+
+
+def comparison_from_json(data: object, source: str = "") -> ComparisonRecord:
+    """Read a comparison from plain JSON data; errors as ``from_json``."""
+    prefix = f"{source}: " if source else ""
+    _check_schema(data, COMPARISON_SCHEMA, prefix)
+    comparison = _read(data, ComparisonRecord, prefix)
+    try:
+        check_comparison(comparison)
+    except RecordError as error:
+        raise RecordError(prefix + error.message, advice=error.advice) from None
+    return comparison
+
+
+def comparison_loads(text: str, source: str = "") -> ComparisonRecord:
+    """Read a comparison from JSON text; errors as ``from_json``, also for text that is no JSON."""
+    return comparison_from_json(_parse(text, source), source)
+
+
+def _check_schema(data: object, known: str, prefix: str) -> None:
+    seen = data.get("schema") if isinstance(data, Mapping) else None
+    if seen != known:
+        message = f"{prefix}schema is {show(seen)}; this version reads {known!r}."
+        raise RecordError(message, advice="Read it with the qwenperf that wrote it, or measure again.")
 
 
 def loads(text: str, source: str = "") -> RunRecord:

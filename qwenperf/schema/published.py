@@ -1,7 +1,7 @@
-"""The JSON Schema of a run, made from the records, so that the published file cannot drift from the code.
+"""The JSON Schemas of a run and of a comparison, made from the records: the files cannot drift from the code.
 
-``run.v1.json`` beside this module is its output (``tools/generate_docs.py`` writes it). Unknown keys are allowed
-everywhere: readers keep them.
+``run.v1.json`` and ``comparison.v1.json`` beside this module are its output (``tools/generate_docs.py`` writes them).
+Unknown keys are allowed everywhere: readers keep them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import is_dataclass
 from enum import StrEnum
 from typing import Any, get_args
 
+from qwenperf.schema.comparison import COMPARISON_SCHEMA, ComparisonRecord
 from qwenperf.schema.hints import Hint, is_required, known_fields, optional_of, origin_of
 from qwenperf.schema.records import SCHEMA, RunRecord
 
@@ -22,10 +23,19 @@ _SCALARS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 def run_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of ``run.json``."""
+    return _published(RunRecord, SCHEMA)
+
+
+def comparison_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of ``comparison.json``."""
+    return _published(ComparisonRecord, COMPARISON_SCHEMA)
+
+
+def _published(kind: Hint, name: str) -> dict[str, Any]:
     definitions: dict[str, Any] = {}
-    top = _object(RunRecord, definitions)
-    top["properties"]["schema"] = {"const": SCHEMA}
-    return {"$schema": DIALECT, "$id": f"urn:{SCHEMA.replace('.', ':')}", "title": SCHEMA, **top, "$defs": definitions}
+    top = _object(kind, definitions)
+    top["properties"]["schema"] = {"const": name}
+    return {"$schema": DIALECT, "$id": f"urn:{name.replace('.', ':')}", "title": name, **top, "$defs": definitions}
 
 
 def _object(kind: Hint, definitions: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,74 @@
+"""Which cases each side declares: asked of its own code, so that a case that was dropped or renamed is noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from qwenperf.errors import MeasurementError, NothingMeasuredError, QwenperfError, UsageError
+from qwenperf.lab.sides import Side
+from qwenperf.workloads.case import Case
+
+_LIMIT_S = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inventory:
+    """Cases of both sides: ``shared`` by id, and what only one side has. ``renamed``: old id to new."""
+
+    shared: tuple[Case, ...]
+    missing: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+
+def take_inventory(base: Side, head: Side, arguments: Sequence[str], aliases: Mapping[str, str]) -> Inventory:
+    """Ask both sides for the cases that ``arguments`` of ``qwenperf run`` choose; ``aliases``: new ids by old ones.
+
+    Raises:
+      MeasurementError: a side cannot list its cases.
+      NothingMeasuredError: no case is on both sides.
+    """
+    old, new = (declared(side, arguments) for side in (base, head))
+    renamed = {before: after for before, after in aliases.items() if before in old and after in new}
+    for before in aliases:
+        if before not in old:
+            raise UsageError(f"--alias {before}=...: the base has no such case.")
+    shared = [name for name in new if name in old or name in renamed.values()]
+    if not shared:
+        raise NothingMeasuredError(
+            f"no case is on both sides: base has {', '.join(old) or 'none'}, head {', '.join(new) or 'none'}.",
+            advice="Give a case that was renamed as --alias OLD=NEW.",
+        )
+    return Inventory(
+        shared=tuple(new[name] for name in shared),
+        missing=tuple(name for name in old if name not in new and name not in renamed),
+        new=tuple(name for name in new if name not in shared),
+        renamed=renamed,
+    )
+
+
+def declared(side: Side, arguments: Sequence[str]) -> dict[str, Case]:
+    """Return the cases by id that a side's own code lists; errors as ``take_inventory``."""
+    command = [side.python, "-P", "-m", "qwenperf", "run", *arguments, "--list", "--json"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LIMIT_S, check=False,
+            env=side.child_environ(os.environ), cwd=side.root,
+        )  # fmt: skip
+        if done.returncode:
+            said = done.stderr.strip().splitlines()
+            raise MeasurementError(
+                f"{side.name} ({side.label}) does not list its cases: {said[-1] if said else done.returncode}"
+            )
+        listed = json.loads(done.stdout)["cases"]
+        return {one["id"]: Case.from_json({key: one[key] for key in one if key != "id"}) for one in listed}
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
+        raise MeasurementError(f"{side.name} ({side.label}) does not list its cases: {error}.") from error
+    except QwenperfError as error:
+        if isinstance(error, MeasurementError):
+            raise
+        raise MeasurementError(f"{side.name} ({side.label}) lists a case that is not known here: {error}") from error

@@ -1,0 +1,143 @@
+"""One side of a pair: ``python -P -m qwenperf.lab.pair_worker SPEC COMMANDS ANSWERS`` (the last two are descriptors).
+
+SPEC is JSON: ``cases``, and ``root``, the folder that the package must have been imported from. It answers
+``{"ready": ...}`` once all cases are built and warm, then to each ``{"case": id, "repeats": n}`` with the seconds that
+took. A case that cannot be built is an error of that case alone. Nothing runs between two commands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import qwenperf
+from qwenperf.errors import EnvironmentUnfitError, MeasurementError, QwenperfError
+from qwenperf.lab.orphan import end_with_parent
+from qwenperf.lab.start import start_jax
+from qwenperf.schema.metrics import Kind
+from qwenperf.schema.writing import encode
+from qwenperf.workloads.case import Case
+
+Run = Callable[[], Any]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Build the cases of SPEC, then time what is asked for until nobody asks any more."""
+    spec, commands, answers = json.loads(arguments[0]), int(arguments[1]), int(arguments[2])
+    for descriptor in (commands, answers):
+        os.set_inheritable(descriptor, False)  # noqa: FBT003  (positional only)
+    end_with_parent(answers)
+
+    def say(message: dict[str, Any]) -> None:
+        os.write(answers, json.dumps(message).encode() + b"\n")
+
+    try:
+        check_origin(spec.get("root"))
+        pin(spec.get("cores"))
+        seen = start_jax()
+        _serve({one["id"]: Case.from_json(one["case"]) for one in spec["cases"]}, seen, commands, say)
+    except QwenperfError as error:
+        say({"error": str(error), "exit_code": error.exit_code})
+
+
+def check_origin(root: str | None) -> None:
+    """Refuse to measure another package than the one that was asked for.
+
+    Raises:
+      EnvironmentUnfitError: the package was imported from elsewhere; names both places.
+    """
+    found = Path(qwenperf.__file__).resolve().parent.parent
+    if root is not None and found != Path(root).resolve():
+        raise EnvironmentUnfitError(
+            f"qwenperf was imported from {found}, and the revision to measure is in {root}.",
+            advice="An installed copy, or PYTHONPATH, comes before it.",
+        )
+
+
+def pin(cores: int | None) -> None:
+    """Keep this process to the first ``cores`` cores, before JAX counts them; ``None`` leaves it free."""
+    if cores is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+
+
+def _serve(cases: Mapping[str, Case], environment: dict[str, Any], commands: int, say: Callable[..., None]) -> None:
+    from qwenperf.measure.anchors import make_anchors
+    from qwenperf.measure.clock import Clock
+    from qwenperf.measure.compiles import CompileLog
+
+    with CompileLog() as log:
+        clock = Clock(log)
+        runs: dict[str, Run] = {}
+        evidence: dict[str, Any] = {}
+        for name, case in cases.items():
+            try:
+                runs[name], evidence[name] = _build(case, clock, log)
+            except QwenperfError as error:
+                evidence[name] = {"error": str(error)}
+            except Exception as error:  # noqa: BLE001  (one case's bug must not cost the others)
+                evidence[name] = {"error": f"{type(error).__name__}: {error}"}
+        runs |= make_anchors()
+        say({"ready": evidence, "environment": environment})
+        with os.fdopen(commands, encoding="utf-8") as lines, log.phase("steady"):
+            for line in lines:
+                asked = json.loads(line)
+                before = len(log.events)
+                spent = clock.spend(runs[asked["case"]], asked["repeats"])
+                say({"wall_s": spent.wall_s, "cpu_s": spent.cpu_s, "compiles": len(log.events) - before})
+
+
+def _build(case: Case, clock: Any, log: Any) -> tuple[Run, dict[str, Any]]:
+    """Return a case's request, warm, and what is known of it before it is timed."""
+    import numpy as np
+
+    from qwenperf.decode.build import build_engine
+    from qwenperf.lab import metrics as formulas
+    from qwenperf.lab.prompts import make_prompt
+    from qwenperf.measure import memory
+    from qwenperf.models.registry import load_model
+
+    work = case.workload
+    model = load_model(case.model, work.dtype, seed=case.seed)
+    engine = build_engine(model, case.engine, capacity=work.prompt_length + work.new_tokens)
+    prompt_BT = make_prompt(work, vocab_size=model.config.vocab_size, tokenizer=model.tokenizer, seed=case.seed)
+
+    def run() -> Any:
+        return engine.generate(prompt_BT, work.new_tokens)
+
+    before = len(log.events)
+    with log.phase("cold"):
+        first = clock.call(run)
+    compiles = len(log.events) - before
+    with log.phase("warmup"):
+        warm_s = min(clock.call(run).seconds for _ in range(2))
+    tokens = np.asarray(first.result)
+    if tokens.shape != (work.batch, work.new_tokens):
+        raise MeasurementError(f"{case.id} returned {list(tokens.shape)} tokens.")
+    with log.phase("check"):
+        programs = engine.programs(work.batch, work.prompt_length, work.new_tokens)
+        facts = {
+            name: memory.program_facts(
+                name, one.compiled, lowered_text=one.lowered_text, donated=one.donated,
+                donated_bytes=one.donated_bytes, cache_shapes=one.cache_shapes,
+            )
+            for name, one in programs.items()
+        }  # fmt: skip
+    metrics = dict(formulas.fact_metrics(work, engine.facts(work.batch, work.prompt_length, work.new_tokens)))
+    if "decode_step" in facts:
+        metrics |= dict(formulas.program_metrics(facts["decode_step"]))
+    fixed = {name: encode(one, type(one), name, []) for name, one in metrics.items() if one.kind is Kind.DETERMINISTIC}
+    return run, {
+        "tokens": tokens.tolist(),
+        "programs": {name: one.fingerprint for name, one in facts.items()},
+        "metrics": fixed,
+        "compiles": compiles,
+        "warm_s": warm_s,
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

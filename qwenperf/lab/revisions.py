@@ -1,0 +1,180 @@
+"""Trees of code at other commits, and environments for them: made once, in the user's cache, not in the checkout.
+
+A tree is an export of the commit (``git archive``), not a registered worktree: nothing of the user's repository
+changes, and the folder is whole or absent. An environment is made where a commit's lock differs from the checkout's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qwenperf.errors import EnvironmentUnfitError, MeasurementError, UsageError
+from qwenperf.lab.commit import describe_commit
+from qwenperf.lab.sides import Side
+
+WORKING_TREE = "."
+"""The revision that is the checkout as it lies there, changes and all."""
+
+LOCK = "requirements/lock.txt"
+_GIT_LIMIT_S = 120
+_INSTALL_LIMIT_S = 1800
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repository:
+    """A git checkout, and where its exports and environments are kept."""
+
+    root: Path
+    cache: Path
+
+    @classmethod
+    def find(cls, folder: Path, cache: Path | None = None) -> Repository:
+        """Return the repository that ``folder`` is in.
+
+        Raises:
+          UsageError: it is in none, or git is not there.
+        """
+        root = _git(folder, "rev-parse", "--show-toplevel")
+        return cls(root=Path(root), cache=cache or _default_cache())
+
+    def resolve(self, revision: str) -> str:
+        """Return the commit that ``revision`` names.
+
+        Raises:
+          UsageError: it names none.
+        """
+        try:
+            return _git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        except UsageError:
+            raise UsageError(
+                f"{revision!r} is no commit of {self.root}.", advice="In a shallow clone, fetch it first."
+            ) from None
+
+    def merge_base(self, head: str = "HEAD") -> str:
+        """Return the commit that ``head`` was forked at from the main branch.
+
+        Raises:
+          UsageError: no main branch is known, or nothing is shared with it.
+        """
+        for branch in ("origin/HEAD", "origin/main", "origin/master", "main", "master"):
+            try:
+                main = self.resolve(branch)
+            except UsageError:
+                continue
+            base = _git(self.root, "merge-base", main, self.resolve(head))
+            # On the main branch itself there is no fork: the commit before is what it is compared with.
+            dirty = bool(_git(self.root, "status", "--porcelain", "--untracked-files=no"))
+            return base if base != self.resolve(head) or dirty else self.resolve(f"{head}~1")
+        raise UsageError("no main branch to compare with was found.", advice="Name the base: qwenperf compare BASE.")
+
+    def side(self, name: str, revision: str) -> Side:
+        """Return the side ``name`` of ``revision``; ``.`` is the checkout as it lies there.
+
+        Raises:
+          UsageError: no such commit.
+          MeasurementError: its environment cannot be made.
+        """
+        if revision == WORKING_TREE:
+            return Side(
+                name=name, label="working tree", kind="revision", root=self.root, python=sys.executable,
+                commit=describe_commit(self.root),
+            )  # fmt: skip
+        sha = self.resolve(revision)
+        tree = self.export(sha)
+        label = revision if sha.startswith(revision) else f"{revision} ({sha[:10]})"
+        python = self.python_for(tree)
+        return Side(name=name, label=label, kind="revision", root=tree, python=python, commit={"sha": sha})
+
+    def export(self, sha: str) -> Path:
+        """Return a folder with the files of commit ``sha``."""
+        tree = self.cache / "trees" / sha
+        if not tree.is_dir():
+            tree.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=tree.parent, prefix=".tree-") as folder:
+                _export(self.root, sha, Path(folder))
+                _move_into_place(Path(folder) / "tree", tree)
+        return tree
+
+    def python_for(self, tree: Path) -> str:
+        """Return the interpreter for ``tree``: ours where the lock is the checkout's, or one of its own."""
+        theirs, ours = tree / LOCK, self.root / LOCK
+        if not theirs.is_file() or (ours.is_file() and theirs.read_bytes() == ours.read_bytes()):
+            return sys.executable
+        key = hashlib.sha256(theirs.read_bytes() + sys.version.encode()).hexdigest()[:20]
+        folder = self.cache / "environments" / key
+        if not (folder / "complete").is_file():
+            install(folder, ["--require-hashes", "--requirement", str(theirs)])
+        return str(folder / "bin" / "python")
+
+
+def install(folder: Path, requirements: Sequence[str], python: str = sys.executable) -> None:
+    """Make a virtual environment in ``folder`` and install into it; marked ``complete`` only when all is there.
+
+    Raises:
+      MeasurementError: it cannot be made; says what the installer said.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _run([python, "-m", "venv", str(folder)], f"the environment {folder}")
+    uv = shutil.which("uv") or next(
+        (str(path) for path in [Path(sys.executable).parent / "uv"] if path.is_file()), None
+    )
+    target = str(folder / "bin" / "python")
+    pip = [uv, "pip", "install", "--quiet", "--python", target] if uv else [target, "-m", "pip", "install", "--quiet"]
+    _run([*pip, *requirements], f"the packages of {folder}")
+    (folder / "complete").touch()
+
+
+def _run(command: Sequence[str], what: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_LIMIT_S, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MeasurementError(f"{what} cannot be made: {error}.") from error
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split())[-400:]
+        raise MeasurementError(f"{what} cannot be made: {said}")
+
+
+def _export(root: Path, sha: str, folder: Path) -> None:
+    archive = folder / "archive.tar"
+    _git(root, "archive", "--format=tar", f"--output={archive}", sha)
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder / "tree", filter="data")
+    archive.unlink()
+
+
+def _move_into_place(made: Path, place: Path) -> None:
+    """Rename; whoever was faster has made the same."""
+    try:
+        made.rename(place)
+    except OSError:
+        if not place.is_dir():
+            raise
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=_GIT_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EnvironmentUnfitError(f"git does not run: {error}.") from error
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise UsageError(f"git {arguments[0]}: {said[-1] if said else f'exit code {done.returncode}'}.")
+    return done.stdout.strip()
+
+
+def _default_cache(environ: Mapping[str, Any] = os.environ) -> Path:
+    """Return the folder for trees and environments, as the XDG base directory specification says."""
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"

@@ -1,0 +1,109 @@
+"""Process pairs, with real processes on a tiny model: one pair measured once for all tests."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import qwenperf
+from qwenperf.errors import EnvironmentUnfitError
+from qwenperf.lab import pair_worker
+from qwenperf.lab.pairs import ANCHORS, PairOptions, Pairs
+from qwenperf.lab.sides import Side
+from qwenperf.workloads.case import Case, Workload
+
+ROOT = Path(qwenperf.__file__).parent.parent
+GOOD = Case(model="tiny", engine="cached", workload=Workload(prompt_length=4, new_tokens=4))
+TOO_LONG = Case(model="tiny", engine="cached", workload=Workload(prompt_length=2000, new_tokens=4))
+OPTIONS = PairOptions(rounds=2, trial_s=0.001)
+
+
+def make_side(name, **changes):
+    side = Side(name=name, label=name, kind="revision", root=ROOT, python=sys.executable)
+    return dataclasses.replace(side, **changes)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Return pairs with one pair measured: a case that works, one that cannot, and another engine in head."""
+    pairs = Pairs(
+        base=make_side("base"),
+        head=make_side("head", engine="cached-host"),
+        cases=(GOOD, TOO_LONG),
+        options=OPTIONS,
+        logs=tmp_path_factory.mktemp("logs"),
+        seed=1,
+    )
+    return pairs, pairs.measure(1)
+
+
+def test_a_pair_has_rounds_of_both_sides_and_of_the_anchors(measured):
+    """Each round is ABBA or BAAB, both equally often, with wall and CPU time of every trial."""
+    _, pair = measured
+    assert pair.failed is None
+    assert set(pair.rounds) == {GOOD.id, *ANCHORS}
+    for rounds in pair.rounds.values():
+        assert sorted(one.order for one in rounds) == ["ABBA", "BAAB"]
+        assert all(len(one.wall_s) == 4 and min(one.wall_s) > 0 and min(one.cpu_s) > 0 for one in rounds)
+
+
+def test_each_side_tells_what_does_not_depend_on_the_clock(measured):
+    """Tokens of the two engines agree, their programs do not."""
+    pairs, _ = measured
+    base, head = (pairs.evidence[side][GOOD.id] for side in ("base", "head"))
+    assert base["tokens"] == head["tokens"]
+    assert len(base["tokens"][0]) == 4
+    assert set(base["programs"]) == {"prefill", "decode_step", "generate"}
+    assert set(head["programs"]) == {"prefill", "decode_step"}
+    assert base["metrics"]["weight_bytes"]["value"] > 0
+
+
+def test_a_case_that_cannot_be_built_costs_the_others_nothing(measured):
+    """It says why, and is left out of the rounds."""
+    pairs, _ = measured
+    assert "max_position_embeddings" in pairs.evidence["base"][TOO_LONG.id]["error"]
+    assert pairs.comparable() == (GOOD.id,)
+
+
+def test_the_side_that_is_spawned_first_alternates(measured):
+    """A second process finds another machine than a first one; the confirmation takes the other order."""
+    _, pair = measured
+    firsts = {(stage, number): (number + stage) % 2 == 0 for stage in (1, 2) for number in (1, 2)}
+    assert pair.first == "base" if firsts[1, 1] else pair.first == "head"
+    assert firsts[1, 1] != firsts[1, 2]
+    assert firsts[1, 1] != firsts[2, 1]
+
+
+def test_a_pair_whose_process_dies_says_so_and_loses_nothing_else(tmp_path):
+    """The comparison goes on with the next pair."""
+    broken = make_side("head", python="/bin/false")
+    pairs = Pairs(base=make_side("base"), head=broken, cases=(GOOD,), options=OPTIONS, logs=tmp_path, seed=1)
+    pair = pairs.measure(2)
+    assert pair.failed == "head (head) ended (exit code 1)."
+    assert pair.rounds == {}
+
+
+def test_another_package_than_the_one_asked_for_is_refused(tmp_path):
+    """An installed copy that comes before the revision's tree would be measured on both sides."""
+    with pytest.raises(EnvironmentUnfitError, match="was imported from"):
+        pair_worker.check_origin(str(tmp_path))
+    pair_worker.check_origin(str(ROOT))
+
+
+def test_a_side_runs_its_own_tree_without_the_persistent_cache():
+    """Whatever the caller's environment says."""
+    environ = {"PYTHONPATH": "/elsewhere", "JAX_COMPILATION_CACHE_DIR": "/tmp/cache", "HOME": "/home"}
+    assert make_side("base").child_environ(environ) == {
+        "HOME": "/home",
+        "JAX_ENABLE_COMPILATION_CACHE": "false",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def test_pinning_leaves_the_first_cores():
+    """Asked of a process of its own: this one goes on with all of its cores."""
+    code = "import os; from qwenperf.lab.pair_worker import pin; pin(1); print(len(os.sched_getaffinity(0)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"

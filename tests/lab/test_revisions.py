@@ -1,0 +1,83 @@
+"""Revisions of a real git repository, made for the test."""
+
+import subprocess
+import sys
+
+import pytest
+
+from qwenperf.errors import UsageError
+from qwenperf.lab.revisions import LOCK, Repository
+
+
+def git(folder, *arguments):
+    command = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.org", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Return a repository with two commits on main and one on a branch, checked out."""
+    root = tmp_path / "repository"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "main")
+    for number in (1, 2):
+        (root / "code.py").write_text(f"VERSION = {number}\n")
+        git(root, "add", ".")
+        git(root, "commit", "-q", "-m", f"version {number}")
+    git(root, "checkout", "-q", "-b", "topic")
+    (root / "code.py").write_text("VERSION = 3\n")
+    git(root, "commit", "-q", "-a", "-m", "version 3")
+    return Repository(root=root, cache=tmp_path / "cache")
+
+
+def test_a_commit_is_exported_once_and_whole(repository):
+    """The tree holds that commit's files; nothing of the checkout changes."""
+    before = git(repository.root, "status", "--porcelain"), git(repository.root, "worktree", "list")
+    side = repository.side("base", "main")
+    assert (side.root / "code.py").read_text() == "VERSION = 2\n"
+    assert side.commit["sha"] == git(repository.root, "rev-parse", "main")
+    assert (git(repository.root, "status", "--porcelain"), git(repository.root, "worktree", "list")) == before
+    marker = side.root / "marker"
+    marker.touch()
+    assert repository.side("base", "main").root.joinpath("marker").exists()
+
+
+def test_the_working_tree_is_measured_as_it_lies_there(repository):
+    """Changes that nobody committed are what a developer asks about."""
+    (repository.root / "code.py").write_text("VERSION = 4\n")
+    side = repository.side("head", ".")
+    assert (side.root / "code.py").read_text() == "VERSION = 4\n"
+    assert side.commit["dirty"] is True
+
+
+def test_the_default_base_is_where_the_branch_was_forked(repository):
+    """And on the main branch itself the commit before, unless something is not committed yet."""
+    assert repository.merge_base() == git(repository.root, "rev-parse", "main")
+    git(repository.root, "checkout", "-q", "main")
+    assert repository.merge_base() == git(repository.root, "rev-parse", "main~1")
+    (repository.root / "code.py").write_text("VERSION = 5\n")
+    assert repository.merge_base() == git(repository.root, "rev-parse", "main")
+
+
+@pytest.mark.parametrize("revision", ["nowhere", "--help", "", "main~9"])
+def test_a_revision_that_is_none_is_one_line(repository, revision):
+    """Also one that looks like an option of git."""
+    with pytest.raises(UsageError, match="is no commit of"):
+        repository.resolve(revision)
+
+
+def test_a_folder_without_git_is_one_line(tmp_path):
+    """The reason is git's own."""
+    with pytest.raises(UsageError, match="not a git repository"):
+        Repository.find(tmp_path)
+
+
+def test_the_same_lock_needs_no_environment_of_its_own(repository):
+    """Most changes do not touch it."""
+    assert repository.side("base", "main").python == sys.executable
+    lock = repository.root / LOCK
+    lock.parent.mkdir()
+    lock.write_text("# nothing\n")
+    git(repository.root, "add", ".")
+    git(repository.root, "commit", "-q", "-m", "lock")
+    assert repository.side("base", "topic").python == sys.executable

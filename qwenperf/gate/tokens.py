@@ -2,6 +2,9 @@
 
 Two tokens whose logits differ by less than the dtype's rounding may swap. That is only believed when the logits of
 every step, fed the same tokens, agree: so a tie neither fails a correct engine nor hides a bug behind it.
+
+An engine with approximate settings says so in its case (``approximate``), with the largest error of a logit that they
+may cost. Its tokens may differ; its logits are held to that bound, and its tokens to its own logits.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ GATE = "tokens"
 _NO_LOGITS = "Compare with `uncached_logits`: without logits nobody can tell a near tie from a bug."
 _BUG = "Look at positions and mask of the decode step first: an offset of one looks like this."
 
+_TOO_FAR = "Look at scales and at the axis that they belong to before calling this rounding."
 _MASKED = "Mask the same part of the vocabulary in every step, before the token is chosen."
 _NOT_FINITE = "A row that may attend to nothing gives NaN: look at the mask, then at the dtype's range."
 
@@ -32,7 +36,33 @@ def judge(case: CaseRecord) -> Verdict:
         return failed(GATE, short, advice="An engine that stops early has not done the work that was timed.")
     if seen.extra.get("not_finite"):
         return _not_finite(case, seen)
+    stated = case.spec.get("approximate")
+    if isinstance(stated, Mapping):
+        return _approximate(case, seen, stated)
     return _equal(case, seen) if seen.equal else _different(case, seen)
+
+
+def _approximate(case: CaseRecord, seen: Divergence, stated: Mapping[str, Any]) -> Verdict:
+    """Judge an engine whose settings cost exactness: by its logits, and by whether its tokens are its own choice."""
+    who, bound = " and ".join(stated["settings"]), float(stated["max_logit_error"])
+    if seen.extra.get("masked"):
+        return failed(GATE, f"{_where(case, seen)}, which {seen.reference} masks", advice=_MASKED, **_data(seen))
+    own = seen.extra.get("not_own_choice")
+    if own:
+        row = f"row {own['row']}, " if _rows(case) != 1 else ""
+        form = "" if own.get("form", "request") == "request" else f" of the {own['form']}"
+        summary = f"{row}token {own['position']}{form} is not what the engine's own logits choose"
+        return failed(GATE, f"{summary}: a bug, and no cost of {who}", advice=_BUG, **_data(seen))
+    error = seen.max_logit_error
+    if error is None or seen.logit_tolerance is None:
+        advice = "Give the engine `prefill` and `decode_step`, so that logits can be compared at every step."
+        return inconclusive(GATE, f"no logits of the steps tell what {who} costs", advice=advice, **_data(seen))
+    limit = bound + seen.logit_tolerance
+    told = f"logits differ by {error:.3g} of the largest, {{}} {limit:.3g}, the bound stated for {who}"
+    if error > limit:
+        return failed(GATE, told.format("beyond"), advice=_TOO_FAR, **_data(seen))
+    alike = "all tokens are those of" if seen.equal else f"token {seen.position} is the first that is not that of"
+    return passed(GATE, told.format("within"), [f"{alike} {seen.reference}"], **_data(seen))
 
 
 def logits_agree(seen: Divergence) -> bool | None:
@@ -110,6 +140,7 @@ def _too_short(case: CaseRecord) -> str:
     """Say that fewer tokens were generated than the workload asks for."""
     tokens, workload = case.evidence.tokens, case.spec.get("workload")
     asked = workload.get("new_tokens") if isinstance(workload, Mapping) else None
+    asked = case.spec.get("measured_tokens") or asked
     if tokens is None or not isinstance(asked, int):
         return ""
     rows = [len(row) for row in tokens.generated]

@@ -17,6 +17,9 @@ from qwenperf.workloads.case import Workload
 
 _UNCACHED = "Return logits [B, T, V]: those of every position, for all tokens that are handed over."
 
+_STRAY = "not_own_choice"
+"""Where ``divergence`` notes a token that the engine's own logits do not choose."""
+
 UncachedLogits = Callable[[np.ndarray], Any]
 
 
@@ -38,15 +41,21 @@ def check_tokens(
 
     ``generated`` holds tokens [B, N] by form (``request``, ``stream``); the first is the one whose logits are compared.
     Each form is held to the truth; the worst is reported, with its name in ``extra``: a tie in one excuses no other.
+    Tokens that are not the engine's own choice are told whichever form they are in.
     """
     first, *others = generated.items()
     engine_logits = _engine_logits(engine, prompt_BT, first[1]) if logit_check else None
     found = worst = _compare(first, prompt_BT, reference, engine_logits, workload.dtype)
+    own = [found]
     for form, tokens_BN in others:
         if not np.array_equal(tokens_BN, first[1]):
-            worst = worse(worst, _compare((form, tokens_BN), prompt_BT, reference, None, workload.dtype))
+            engine_logits = _engine_logits(engine, prompt_BT, tokens_BN) if logit_check else None
+            own.append(_compare((form, tokens_BN), prompt_BT, reference, engine_logits, workload.dtype))
+            worst = worse(worst, own[-1])
     teacher = ("max_logit_error", "logit_tolerance", "worst_step")
-    return replace(worst, **{name: getattr(found, name) for name in teacher})
+    stray = [{**one.extra[_STRAY], "form": one.extra["form"]} for one in own if _STRAY in one.extra]
+    extra = {**worst.extra, **({_STRAY: stray[0]} if stray else {})}
+    return replace(worst, **{name: getattr(found, name) for name in teacher}, extra=extra)
 
 
 def _compare(

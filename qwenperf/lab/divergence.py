@@ -64,8 +64,9 @@ def compare(generated_BN: np.ndarray, logits: Logits, dtype: str) -> Divergence:
     different_BN = ~finite_BN | (expected_BN != generated_BN)
     scale_BN = _scale(logits.uncached)
     teacher = _teacher_forced(logits, scale_BN, dtype)
+    own = _not_own_choice(generated_BN, logits, dtype)
     if not different_BN.any():
-        return Divergence(equal=True, reference=REFERENCE, **teacher)
+        return Divergence(equal=True, reference=REFERENCE, extra=own, **teacher)
     tolerance_BN = relative_rounding(dtype) * scale_BN
     beyond_BN = different_BN & ~(finite_BN & (_margins(logits.uncached, expected_BN, generated_BN) <= tolerance_BN))
     row, position = first_cell(beyond_BN if beyond_BN.any() else different_BN)
@@ -89,11 +90,24 @@ def compare(generated_BN: np.ndarray, logits: Logits, dtype: str) -> Divergence:
             "equal_tokens": first_cell(different_BN)[1],
             "differences": int(different_BN.sum()),
             "beyond_rounding": int(beyond_BN.sum()),
+            **own,
             **({} if finite_BN[row, position] else {"not_finite": _told(logits, row, position)}),
             **({"masked": True} if np.isneginf(logits.uncached[row, position, actual]) else {}),
         },
         **teacher,
     )
+
+
+def _not_own_choice(generated_BN: np.ndarray, logits: Logits, dtype: str) -> dict[str, Any]:
+    """Return where a token is not what the engine's own logits, fed the same tokens, choose; rounding left aside."""
+    if logits.engine is None or not _finite(logits).all():
+        return {}
+    margins_BN = _margins(logits.engine, logits.engine.argmax(-1), generated_BN)
+    beyond_BN = ~(margins_BN <= relative_rounding(dtype) * _scale(logits.engine))
+    if not beyond_BN.any():
+        return {}
+    row, position = first_cell(beyond_BN)
+    return {"not_own_choice": {"row": row, "position": position, "count": int(beyond_BN.sum())}}
 
 
 def first_cell(found_BN: np.ndarray) -> tuple[int, int]:

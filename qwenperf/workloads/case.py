@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from qwenperf.errors import ConfigError, UnknownNameError
-from qwenperf.workloads.engine import RUNGS, rung_of
+from qwenperf.workloads.approximate import approximations, logit_bound
+from qwenperf.workloads.engine import RUNGS, parse_engine, rung_of
 
 DTYPES = ("f32", "bf16")
 ENGINES = tuple(RUNGS)
@@ -16,6 +17,9 @@ ENGINES = tuple(RUNGS)
 
 REFERENCE_RUNGS = ("eager", "naive", "padded", "cached-concat")
 """Rungs that exist to be measured against: their tokens are judged, their shapes and speed are not."""
+
+_TOLD = ("reference", "approximate")
+"""What a case says of itself to gates; its engine's name says it too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,9 @@ class Case:
     """One thing to measure. ``model`` is a preset, a folder or a hub id; ``engine`` a rung, perhaps with settings.
 
     ``trials`` is how many steady requests are timed, ``time_limit_s`` when a hung case is given up.
+
+    ``measured_tokens``, where the whole request would take hours, is how many new tokens are made at its start and how
+    many at its end; the rest is extrapolated from these, and every figure of that kind says so. 0 measures all.
     """
 
     model: str
@@ -63,7 +70,21 @@ class Case:
     trials: int = 5
     time_limit_s: float = 300.0
     seed: int = 0
+    measured_tokens: int = 0
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse an extrapolation from too little, or of nothing.
+
+        Raises:
+          ConfigError: ``measured_tokens`` below 2, or start and end of the request together are all of it.
+        """
+        measured, all_tokens = self.measured_tokens, self.workload.new_tokens
+        if measured and not 2 <= measured <= all_tokens // 2:
+            raise ConfigError(
+                f"{self.id}: measured_tokens is {measured} of {all_tokens} new tokens.",
+                advice="From 2 to half of them, or 0 to measure all.",
+            )
 
     @property
     def id(self) -> str:
@@ -73,9 +94,10 @@ class Case:
     def to_json(self) -> dict[str, Any]:
         """Return the case as plain JSON data; ``from_json`` reads it back.
 
-        ``reference`` tells gates that the engine is slow on purpose; only our own rungs say it.
+        ``reference`` tells gates that the engine is slow on purpose, and ``approximate`` which of its settings cost
+        exactness and how much they may: only our own engines say so, by their names.
         """
-        return {**asdict(self), "reference": rung_of(self.engine) in REFERENCE_RUNGS}
+        return {**asdict(self), "reference": rung_of(self.engine) in REFERENCE_RUNGS, **_approximate(self.engine)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Case:
@@ -85,7 +107,17 @@ class Case:
           ConfigError: a missing or unknown key.
         """
         try:
-            known = {name: value for name, value in data.items() if name != "reference"}
+            known = {name: value for name, value in data.items() if name not in _TOLD}
             return cls(**{**known, "workload": Workload(**data["workload"])})
         except (KeyError, TypeError) as error:
             raise ConfigError(f"not a case: {error}.") from error
+
+
+def _approximate(engine: str) -> dict[str, Any]:
+    """Return what the settings of an engine may cost; nothing where there are none, or the name is not known."""
+    with suppress(ConfigError, UnknownNameError):  # whoever builds it refuses it
+        settings = parse_engine(engine)
+        bound = logit_bound(settings)
+        if bound is not None:
+            return {"approximate": {"settings": list(approximations(settings)), "max_logit_error": bound}}
+    return {}

@@ -15,6 +15,7 @@ from qwenperf.decode.loop import generate
 from qwenperf.decode.programs import NewState, compile_ahead, compile_on_call, named
 from qwenperf.decode.reading import in_pieces
 from qwenperf.decode.state import KVCache, StepFunction, TokenBuffer
+from qwenperf.decode.static_position import at_positions, before_positions
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.variant import variant_of
 from qwenperf.workloads.engine import EngineSettings
@@ -69,6 +70,9 @@ def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capa
         call = named(name, function, config=config, **bound)
         if settings.ahead_of_time:
             return compile_ahead(call, donate=settings.donate)
+        if settings.position == "static":
+            place = before_positions if name == "prefill" else at_positions
+            return place(call, donate=settings.donate)
         return compile_on_call(call) if settings.jit else call
 
     loop = partial(ready, "generate", generate, step=steps.decode_step, capacity=capacity)
@@ -85,7 +89,7 @@ def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capa
 
 def _state_maker(settings: EngineSettings, config: ModelConfig, capacity: int, dtype: Any) -> Callable[[int], Any]:
     def new_cache(batch: int) -> KVCache:
-        return allocate(config, batch, capacity, dtype)
+        return allocate(config, batch, capacity, dtype, settings)
 
     def new_buffer(batch: int) -> TokenBuffer:
         return TokenBuffer(tokens=jnp.zeros((batch, capacity), jnp.int32), length=jnp.int32(0))

@@ -1,4 +1,4 @@
-"""The small parts of a decoder layer, as pure functions over Hugging Face's weights ([out, in]).
+"""The small parts of a decoder layer, as pure functions over Hugging Face's weights ([out, in]) in any ``layout``.
 
 Knows nothing of attention, positions or caches.
 """
@@ -6,6 +6,7 @@ Knows nothing of attention, positions or caches.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -21,6 +22,9 @@ Weights = Mapping[str, Any]
 
 def embed(tokens_BT: Int[Array, "B T"], weights: Weights) -> Float[Array, "B T D"]:
     """Return a table's row for each token or position; they are in range (engines check that on the host)."""
+    if "weight_io" in weights:
+        columns_DBT = weights["weight_io"].at[:, tokens_BT].get(mode="promise_in_bounds")
+        return jnp.moveaxis(columns_DBT, 0, -1)
     rows_BTD: jax.Array = weights["weight"].at[tokens_BT].get(mode="promise_in_bounds")
     return rows_BTD
 
@@ -58,8 +62,41 @@ def product(
     hidden_BTI: Float[Array, "B T I"], weights: Weights, variant: Variant = PLAIN, dtype: jnp.dtype | None = None
 ) -> Float[Array, "B T O"]:
     """Multiply by a matrix as it is stored and as ``variant`` says; the result in ``dtype``, by default the input's."""
-    del variant
-    return contract_last(hidden_BTI, weights["weight"], dtype)
+    length = hidden_BTI.shape[1]
+    rows_BTI = _with_rows(hidden_BTI, variant.rows)
+    out_BTO = _multiply(rows_BTI, weights, variant, dtype)
+    return out_BTO if rows_BTI is hidden_BTI else out_BTO[:, :length]
+
+
+def apart(x: Float[Array, "*any"], variant: Variant) -> Float[Array, "*any"]:
+    """Return ``x``; where ``variant`` wants barriers, as something that is computed by itself, fused with nothing."""
+    return lax.optimization_barrier(x) if variant.fusion == "barriers" else x
+
+
+def matmul_precision(variant: Variant) -> AbstractContextManager[Any]:
+    """Return the context in which products are traced; JAX's own default, which users may set, is left alone."""
+    return nullcontext() if variant.precision == "default" else jax.default_matmul_precision(variant.precision)
+
+
+def _with_rows(hidden_BTI: Float[Array, "B T I"], rows: int) -> Float[Array, "B T2 I"]:
+    """Append zeros to each sequence until there are ``rows`` rows in all."""
+    batch, length, _ = hidden_BTI.shape
+    missing = -(-rows // batch) - length
+    return jnp.pad(hidden_BTI, ((0, 0), (0, missing), (0, 0))) if missing > 0 else hidden_BTI
+
+
+def _multiply(
+    hidden_BTI: Float[Array, "B T I"], weights: Weights, variant: Variant, dtype: jnp.dtype | None
+) -> Float[Array, "B T O"]:
+    if "weight_io" in weights:
+        return lax.dot_general(hidden_BTI, weights["weight_io"], (((2,), (0,)), ((), ())), preferred_element_type=dtype)
+    weight_OI = weights["weight"]
+    if variant.contraction == "einsum":
+        return jnp.einsum("bti,oi->bto", hidden_BTI, weight_OI, preferred_element_type=dtype)
+    if variant.contraction == "batched":
+        weight_BOI = jnp.broadcast_to(jnp.expand_dims(weight_OI, 0), (len(hidden_BTI), *weight_OI.shape))
+        return lax.dot_general(hidden_BTI, weight_BOI, (((2,), (2,)), ((0,), (0,))), preferred_element_type=dtype)
+    return contract_last(hidden_BTI, weight_OI, dtype)
 
 
 def contract_last(
@@ -72,8 +109,11 @@ def contract_last(
 
 def gated_mlp(hidden_BTD: Float[Array, "B T D"], weights: Weights, variant: Variant = PLAIN) -> Float[Array, "B T D"]:
     """Return ``down(silu(gate(x)) * up(x))``."""
-    gate_BTF = jax.nn.silu(linear(hidden_BTD, weights["gate_proj"], variant))
-    return linear(gate_BTF * linear(hidden_BTD, weights["up_proj"], variant), weights["down_proj"], variant)
+    if "gate_up_proj" in weights:
+        gate_BTF, up_BTF = jnp.split(linear(hidden_BTD, weights["gate_up_proj"], variant), 2, axis=-1)
+    else:
+        gate_BTF, up_BTF = (linear(hidden_BTD, weights[name], variant) for name in ("gate_proj", "up_proj"))
+    return linear(jax.nn.silu(gate_BTF) * up_BTF, weights["down_proj"], variant)
 
 
 def gelu_mlp(hidden_BTD: Float[Array, "B T D"], weights: Weights, variant: Variant = PLAIN) -> Float[Array, "B T D"]:

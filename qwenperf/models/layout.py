@@ -2,7 +2,7 @@
 
 The model's own tree is never changed, and what a layout leaves alone is shared with it, not copied. Each layer goes
 through all conversions before the next one starts, and a stack is written layer by layer, so that at most one layer
-is there twice. What came out is told from the names in a matrix' dict: ``weight`` is [out, in], ``weight_io`` [in, out].
+is there twice. Names in a module tell what came out: ``weight`` is [out, in], ``weight_io`` [in, out].
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from qwenperf.models.config import ModelConfig
 from qwenperf.models.family import heads_width
 from qwenperf.models.layers import Weights
 from qwenperf.models.parameters import Params
+from qwenperf.models.quantize import quantize_module, quantize_tables, schemes_of
 from qwenperf.workloads.engine import EngineSettings
 
 Convert = Callable[[Params], Params]
@@ -40,7 +41,9 @@ def prepare(params: Params, config: ModelConfig, settings: EngineSettings) -> Pa
     convert = _matrix_conversion(settings)
     layers = (_convert_matrices(fuse(layer), convert) for layer in params["layers"])
     prepared = dict(params)
-    if convert is not None:
+    if settings.weights != "native":
+        prepared |= quantize_tables(params, settings.weights)
+    elif convert is not None:
         head = "embed_tokens" if config.tie_word_embeddings else "lm_head"
         prepared[head] = convert(params[head])
     scanned = settings.layers == "scanned"
@@ -103,6 +106,8 @@ def _fuse_layer(layer: Params, *, config: ModelConfig, settings: EngineSettings)
 
 def _matrix_conversion(settings: EngineSettings) -> Convert | None:
     """Return what becomes of each matrix of the layers and of the head."""
+    if settings.weights != "native":
+        return partial(quantize_module, scheme=schemes_of(settings.weights).layers)
     return transpose if settings.contraction == "in-out" else None
 
 

@@ -52,13 +52,15 @@ _ALL = (
             mistake="allocating the cache anew for every request"),
     Setting(name="position", values=("static", "traced"), about="the position as a constant of the program, or data",
             mistake="a Python integer as a static argument: a compile at every position"),
-    Setting(name="qkv", values=("separate", "fused"), about="three projections, or q, k and v in one product"),
-    Setting(name="gate_up", values=("separate", "fused"), about="gate and up projection apart, or in one product"),
+    Setting(name="qkv", values=("separate", "stored", "fused"),
+            about="three projections; as the family's checkpoints have them (GPT-2: one); or q, k and v in one product"),
+    Setting(name="gate_up", values=("separate", "fused"),
+            about="gate and up projection apart, or in one product; for models that have a gate"),
     Setting(name="layers", values=("scanned", "unrolled"),
             about="one layer's program run over stacked weights, or every layer written out"),
     Setting(name="contraction", values=("einsum", "in-out", "batched", "dot_general"),
-            about="how products with weights are written: einsum; weights stored [in, out]; a batch axis kept; or "
-            "dot_general over the stored [out, in]"),
+            about="how products with weights are written: einsum; weights stored [in, out]; a batch axis on both sides; "
+            "or dot_general over the stored [out, in]"),
     Setting(name="rows", values=(1, 2), least=1,
             about="rows that a product with weights has at least: on CPU one row of a low precision makes XLA copy "
             "the weights to f32"),
@@ -101,8 +103,8 @@ _ALL = (
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _ALL}
 
 NOT_BUILT = (
-    "reuse", "position", "qkv", "gate_up", "layers", "contraction", "rows", "fusion", "precision", "softmax",
+    "reuse", "position", "softmax",
     "attention", "mask", "window", "key_block", "cache_layout", "cache_dtype", "weights", "activations",
-    "start", "compile_cache", "xla_flags",
+    "compile_cache", "xla_flags",
 )  # fmt: skip
 """Settings that have a name and no code: better refused than ignored, and no suite measures them."""

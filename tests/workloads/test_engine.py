@@ -21,6 +21,9 @@ from qwenperf.workloads.setting import SETTINGS
         {"cache": "none", "donate": False, "cache_dtype": "int8"},
         {"position": "static", "loop": "device"},
         {"activations": "int8"},
+        {"cache": "concat", "shape": "growing", "donate": False, "layers": "scanned"},
+        {"jit": False, "donate": False, "layers": "scanned"},
+        {"contraction": "in-out", "weights": "int8"},
     ],
 )
 def test_settings_that_exclude_each_other_are_refused(settings):

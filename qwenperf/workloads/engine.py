@@ -104,10 +104,14 @@ def _conflicts(settings: EngineSettings) -> Iterator[str]:
         )
     if settings.start != "request" and not settings.ahead_of_time:
         yield f"start={settings.start!r} needs jit=True and position='traced': programs that are compiled before a call"
+    yield from _conflicts_of_weights(settings)
+
+
+def _conflicts_of_weights(settings: EngineSettings) -> Iterator[str]:
     if settings.layers == "scanned" and (settings.cache == "concat" or not settings.jit):
         what = "jit=True" if not settings.jit else "a cache of fixed shape, not cache='concat'"
         yield f"layers='scanned' needs {what}"
-    if settings.contraction != plain["contraction"].default and settings.weights != "native":
+    if settings.contraction != EngineSettings.contraction and settings.weights != "native":
         yield f"contraction={settings.contraction!r} needs weights='native': quantised products have one form"
     if settings.activations == "int8" and settings.weights == "native":
         yield "activations='int8' needs quantised weights"

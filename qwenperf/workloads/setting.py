@@ -53,14 +53,14 @@ _ALL = (
     Setting(name="position", values=("static", "traced"), about="the position as a constant of the program, or data",
             mistake="a Python integer as a static argument: a compile at every position"),
     Setting(name="qkv", values=("separate", "stored", "fused"),
-            about="three projections; as the family's checkpoints have them (GPT-2: one); or q, k and v in one product"),
+            about="three projections; what checkpoints of the family have (GPT-2: one); or q, k and v in one product"),
     Setting(name="gate_up", values=("separate", "fused"),
             about="gate and up projection apart, or in one product; for models that have a gate"),
     Setting(name="layers", values=("scanned", "unrolled"),
             about="one layer's program run over stacked weights, or every layer written out"),
     Setting(name="contraction", values=("einsum", "in-out", "batched", "dot_general"),
-            about="how products with weights are written: einsum; weights stored [in, out]; a batch axis on both sides; "
-            "or dot_general over the stored [out, in]"),
+            about="how products with weights are written: einsum; weights stored [in, out]; a batch axis on both "
+            "sides; or dot_general over the stored [out, in]"),
     Setting(name="rows", values=(1, 2), least=1,
             about="rows that a product with weights has at least: on CPU one row of a low precision makes XLA copy "
             "the weights to f32"),

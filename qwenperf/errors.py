@@ -48,6 +48,12 @@ class CheckpointError(UsageError):
     """A checkpoint file that is missing, cut short, or not what its config says; names the file."""
 
 
+class ExecutablesError(UsageError):
+    """A file of saved executables that is missing, cut short, not ours, or made elsewhere; names what differs."""
+
+    default_advice = "Save them again, here and from this code: they are loaded nowhere else."
+
+
 class RecordError(UsageError):
     """A record (run.json) that cannot be read; names the file and the key."""
 

@@ -9,10 +9,10 @@ from qwenperf.decode.ladder_engine import LadderEngine
 from qwenperf.decode.reading import in_pieces
 from qwenperf.decode.rung import make_calls, steps_of
 from qwenperf.decode.state import StepFunction
+from qwenperf.decode.tables import make_step_tables
 from qwenperf.errors import ConfigError
 from qwenperf.models.layout import prepare
 from qwenperf.models.registry import Model
-from qwenperf.models.rotary import make_tables
 from qwenperf.workloads.engine import EngineSettings, engine_name, parse_engine
 from qwenperf.workloads.setting import NOT_BUILT
 
@@ -53,7 +53,7 @@ def build_engine(
         params=prepare(model.params, model.config, chosen),
         settings=chosen,
         capacity=positions,
-        tables=make_tables(model.config, positions) if chosen.rotary == "tables" else None,
+        tables=make_step_tables(model.config, positions, chosen),
         calls=make_calls(chosen, steps, model.config, positions, dtype),
     )
 

@@ -20,11 +20,10 @@ from qwenperf.decode.plan import NEW_STATE, Planned, plan
 from qwenperf.decode.programs import Built, abstract_tokens, describe
 from qwenperf.decode.reading import Piece, pieces
 from qwenperf.decode.rung import Calls
-from qwenperf.decode.state import EngineState, StepResult, byte_size
+from qwenperf.decode.state import EngineState, StepResult, StepTables, byte_size
 from qwenperf.errors import CapacityError
 from qwenperf.models.decoder import Params, logits
 from qwenperf.models.registry import Model
-from qwenperf.models.rotary import RotaryTables
 from qwenperf.workloads.engine import EngineSettings
 
 
@@ -43,7 +42,7 @@ class LadderEngine:
     params: Params
     settings: EngineSettings
     capacity: int
-    tables: RotaryTables | None
+    tables: StepTables
     calls: Calls
     spare: dict[int, Any] = field(default_factory=dict, repr=False)
 
@@ -54,7 +53,7 @@ class LadderEngine:
             return np.stack(jax.device_get(list(self._stream(prompt_BT, new_tokens))), axis=1)
         first = self._prefill(prompt_BT)
         out_BS, state = self.calls.generate(self.params, first.token, first.state, self.tables, np.int32(new_tokens))
-        self.spare[len(prompt_BT)] = state
+        self._keep(len(prompt_BT), state)
         return np.asarray(out_BS)[:, :new_tokens]
 
     def stream(self, tokens_BT: Tokens, new_tokens: int) -> Iterator[jax.Array]:
@@ -88,15 +87,18 @@ class LadderEngine:
 
     def compile(self, batch: int, prompt_length: int, new_tokens: int) -> None:
         """Compile what one workload runs, without running it; nothing where programs are not compiled ahead of time."""
-        check_request(prompt_length, new_tokens, self.capacity)
-        for planned in self._plan(batch, prompt_length):
+        for planned in self.plan(batch, prompt_length, new_tokens):
             planned.build()
+
+    def plan(self, batch: int, prompt_length: int, new_tokens: int) -> tuple[Planned, ...]:
+        """Return the programs of one workload; those that are not compiled ahead of time are left out."""
+        check_request(prompt_length, new_tokens, self.capacity)
+        return plan(self.calls, self.params, self.tables, batch=batch, pieces=self._pieces(prompt_length))
 
     def programs(self, batch: int, prompt_length: int, new_tokens: int) -> Mapping[str, Program]:
         """Return the programs of one workload by name; empty where they are not compiled ahead of time."""
-        check_request(prompt_length, new_tokens, self.capacity)
         built: dict[str, Built] = {}
-        for planned in self._plan(batch, prompt_length):
+        for planned in self.plan(batch, prompt_length, new_tokens):
             # A last chunk may have a program of its own: the first one's is what is shown.
             if planned.name not in built:
                 built[planned.name] = planned.build()
@@ -128,7 +130,11 @@ class LadderEngine:
             result = self._step(result.token, result.state)
             yield result.token
         if self.settings.shape == "padded":
-            self.spare[len(prompt_BT)] = result.state
+            self._keep(len(prompt_BT), result.state)
+
+    def _keep(self, batch: int, state: Any) -> None:
+        if self.settings.reuse:
+            self.spare[batch] = state
 
     def _prefill(self, prompt_BT: np.ndarray) -> StepResult:
         batch, length = prompt_BT.shape
@@ -148,10 +154,6 @@ class LadderEngine:
         result: StepResult = self.calls.decode_step(self.params, tokens_B, state, self.tables)
         return result
 
-    def _plan(self, batch: int, prompt_length: int) -> tuple[Planned, ...]:
-        """Return the programs of one workload; those that are not compiled ahead of time are left out."""
-        return plan(self.calls, self.params, self.tables, batch=batch, pieces=self._pieces(prompt_length))
-
     def _cache_bytes(self, batch: int, positions: int) -> int:
         """Return the bytes of a cache of ``positions``, by the shapes that the engine's own functions return."""
         if self.settings.cache == "none":
@@ -165,7 +167,7 @@ class LadderEngine:
     @cached_property
     def _uncached(self) -> Any:
         def uncached_logits(params: Any, tokens: jax.Array) -> jax.Array:
-            return logits(params, self.model.config, tokens)
+            return logits(params, self.model.config, tokens, window=self.settings.window)
 
         return jax.jit(uncached_logits)
 

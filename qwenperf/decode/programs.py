@@ -21,7 +21,7 @@ from qwenperf.decode.state import KVCache, byte_size
 ARGUMENTS = ("params", "tokens", "state", "tables", "count")
 """What the engine's functions are given, in this order; programs name their arguments after them."""
 
-_HLO_DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": "s32"}
+_HLO_DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": "s32", "int8": "s8"}
 
 
 Key = tuple[int, ...]

@@ -14,10 +14,21 @@ from jaxtyping import Array, Float, Int
 from qwenperf.models.attention import KeysValues
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
+from qwenperf.models.masks import MaskTable
 from qwenperf.models.rotary import RotaryTables
 
 Layers = tuple[KeysValues, ...] | KeysValues
 """A pair of arrays for each layer, or one pair for all of them, stacked."""
+
+
+class Tables(NamedTuple):
+    """What is made once for an engine, where masks are read from a table too."""
+
+    rotary: RotaryTables | None
+    mask: MaskTable
+
+
+StepTables = RotaryTables | Tables | None
 
 
 class KVCache(NamedTuple):
@@ -50,7 +61,7 @@ class StepFunction(Protocol):
     """A pure function that feeds tokens ([B, T] in a prefill, [B] in a step) to a state."""
 
     def __call__(
-        self, params: Params, tokens: Array, state: Any, tables: RotaryTables | None, *, config: ModelConfig
+        self, params: Params, tokens: Array, state: Any, tables: StepTables, *, config: ModelConfig
     ) -> StepResult:
         """Return logits, the next token and the new state; ``tables`` is None where rotary is recomputed."""
         ...
@@ -63,6 +74,11 @@ class EngineState:
     device: Any
     length: int
     batch: int
+
+
+def rotary_of(tables: StepTables) -> RotaryTables | None:
+    """Return the rotary tables among what an engine has made."""
+    return tables.rotary if isinstance(tables, Tables) else tables
 
 
 def choose(logits_B1V: Float[Array, "B 1 V"], state: Any) -> StepResult:

@@ -14,11 +14,11 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from qwenperf.decode.cache import Write, capacity_of, write_by_concatenation, write_in_place, write_layer
-from qwenperf.decode.state import KVCache, Layers, StepResult, choose
+from qwenperf.decode.state import KVCache, Layers, StepResult, StepTables, Tables, choose, rotary_of
 from qwenperf.models.attention import KeysValues, causal_mask
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import LayerIndex, Params, collect, forward, unembed, whole_sequence
-from qwenperf.models.rotary import RotaryTables
+from qwenperf.models.masks import first_masks, look_up_mask
 from qwenperf.models.variant import PLAIN, Variant
 
 Count = Int[Array, ""] | None
@@ -29,7 +29,7 @@ def prefill(
     params: Params,
     tokens: Int[Array, "B T"],
     state: KVCache,
-    tables: RotaryTables | None,
+    tables: StepTables,
     count: Count = None,
     *,
     config: ModelConfig,
@@ -50,7 +50,7 @@ def prefill_growing(
     params: Params,
     tokens: Int[Array, "B T"],
     state: None,
-    tables: RotaryTables | None,
+    tables: StepTables,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -63,17 +63,20 @@ def prefill_growing(
 def _read(
     params: Params,
     tokens: Int[Array, "B T"],
-    tables: RotaryTables | None,
+    tables: StepTables,
     count: Count,
     *,
     config: ModelConfig,
     variant: Variant,
     **kept: Any,
 ) -> StepResult:
-    positions_BT, mask_BTT = whole_sequence(tokens)
+    positions_BT, mask_BTT = whole_sequence(tokens, window=variant.window)
+    if variant.mask == "table" and isinstance(tables, Tables):
+        mask_BTT = first_masks(tables.mask, *tokens.shape)
     hidden_BTD, layers = forward(
-        params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables, variant=variant, **kept
-    )
+        params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=rotary_of(tables),
+        variant=variant, **kept,
+    )  # fmt: skip
     cache = KVCache(layers=layers, length=_real(tokens, count))
     return choose(unembed(params, config, _last(hidden_BTD, count), variant), cache)
 
@@ -93,7 +96,7 @@ def extend(
     params: Params,
     tokens: Int[Array, "B T"],
     state: KVCache,
-    tables: RotaryTables | None,
+    tables: StepTables,
     count: Count = None,
     *,
     config: ModelConfig,
@@ -101,7 +104,7 @@ def extend(
 ) -> StepResult:
     """Append T tokens a row to a static cache that holds something already."""
     positions_BT = next_positions(tokens, state)
-    mask_BTS = causal_mask(positions_BT, capacity_of(state.layers))
+    mask_BTS = _mask(positions_BT, capacity_of(state.layers), tables, variant)
     return run_onto(
         params, tokens, state, tables, count, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS,
         variant=variant,
@@ -112,7 +115,7 @@ def decode_step(
     params: Params,
     tokens: Int[Array, " B"],
     state: KVCache,
-    tables: RotaryTables | None,
+    tables: StepTables,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -125,7 +128,7 @@ def decode_step_growing(
     params: Params,
     tokens: Int[Array, " B"],
     state: KVCache,
-    tables: RotaryTables | None,
+    tables: StepTables,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -140,6 +143,15 @@ def decode_step_growing(
     )  # fmt: skip
 
 
+def _mask(
+    positions_BT: Int[Array, "B T"], keys: int, tables: StepTables, variant: Variant
+) -> Bool[Array, "B T S"]:
+    """Return which keys the queries at ``positions_BT`` see."""
+    if variant.mask == "table" and isinstance(tables, Tables):
+        return look_up_mask(tables.mask, positions_BT)
+    return causal_mask(positions_BT, keys, variant.window)
+
+
 def next_positions(tokens_BT: Int[Array, "B T"], state: KVCache) -> Int[Array, "B T"]:
     """Return the positions that follow what ``state`` holds."""
     order_1T = jnp.expand_dims(jnp.arange(tokens_BT.shape[1], dtype=jnp.int32), 0)
@@ -150,7 +162,7 @@ def run_onto(
     params: Params,
     tokens_BT: Int[Array, "B T"],
     state: KVCache,
-    tables: RotaryTables | None,
+    tables: StepTables,
     count: Count = None,
     *,
     config: ModelConfig,
@@ -170,7 +182,7 @@ def run_onto(
         tokens_BT,
         positions_BT=positions_BT,
         mask_BTS=mask_BTS,
-        tables=tables,
+        tables=rotary_of(tables),
         remember=remember,
         memory=state.layers,
         variant=variant,

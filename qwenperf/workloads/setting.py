@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from qwenperf.workloads.flags import FLAG_SETS
+
 Value = str | int | bool
 
 
@@ -68,7 +70,8 @@ _ALL = (
             about="residual, embedding and softmax+mask kept apart by barriers, or fused as XLA likes"),
     Setting(name="precision", values=("highest", "high", "default"), exact=False,
             about="jax's matmul precision of every product"),
-    Setting(name="softmax", values=("f32", "native"), exact=False, about="softmax in f32, or in the model's dtype"),
+    Setting(name="softmax", values=("f32", "accumulated", "native"), exact=False,
+            about="scores and softmax in f32; scores accumulated in f32, softmax in the model's dtype; or both in that"),
     Setting(name="attention", values=("repeated", "einsum", "dot_product_attention", "grouped"),
             about="keys repeated to every query head; einsum over groups; jax.nn.dot_product_attention; or one product "
             "a group",
@@ -84,9 +87,11 @@ _ALL = (
     Setting(name="cache_dtype", values=("native", "bf16", "int8"), exact=False,
             about="keys and values as the model's dtype, bf16, or int8 with a scale for each head and position"),
     Setting(name="weights", values=("native", "int8", "int8-g32", "int4-g32"), exact=False,
-            about="matrices as the model's dtype, int8 a channel, int8 or int4 in groups of 32"),
+            about="matrices as the model's dtype; int8 with a scale an output; or int8 or int4 in groups of 32 (with "
+            "int4 layers the embedding and the head stay int8)"),
     Setting(name="activations", values=("native", "int8"), exact=False,
-            about="inputs of products with quantised weights as they are, or rounded to int8 a row on the spot"),
+            about="inputs of products with quantised weights as they are, or rounded to int8 a row on the spot; on CPU "
+            "only these, with rows=2, read quantised weights without a wider copy"),
     Setting(name="prefill_chunk", values=(0, 64), least=1,
             about="prompt tokens that are read at a time, by one program: the last chunk is padded; 0 reads the prompt "
             "whole"),
@@ -97,14 +102,10 @@ _ALL = (
     Setting(name="start", values=("request", "declared", "saved"),
             about="programs compiled at the first request; before it for every declared shape; or loaded from a file"),
     Setting(name="compile_cache", values=(False, True), about="whether jax's persistent compilation cache is on"),
-    Setting(name="xla_flags", values=("none",), about="a named set of XLA flags, see workloads.flags"),
+    Setting(name="xla_flags", values=tuple(FLAG_SETS), about="a named set of XLA flags, see workloads.flags"),
 )  # fmt: skip
 
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _ALL}
 
-NOT_BUILT = (
-    "reuse", "position", "softmax",
-    "attention", "mask", "window", "key_block", "cache_layout", "cache_dtype", "weights", "activations",
-    "compile_cache", "xla_flags",
-)  # fmt: skip
+NOT_BUILT: tuple[str, ...] = ()
 """Settings that have a name and no code: better refused than ignored, and no suite measures them."""

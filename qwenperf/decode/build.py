@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from qwenperf.decode.bounds import check_capacity
 from qwenperf.decode.ladder_engine import LadderEngine
+from qwenperf.decode.plan import Shape
+from qwenperf.decode.process import check_process
 from qwenperf.decode.reading import in_pieces
 from qwenperf.decode.rung import make_calls, steps_of
+from qwenperf.decode.start import Shapes, check_start, make_ready
 from qwenperf.decode.state import StepFunction
 from qwenperf.decode.tables import make_step_tables
 from qwenperf.errors import ConfigError
@@ -25,8 +29,10 @@ def build_engine(
     name: str | None = None,
     prefill: StepFunction | None = None,
     step: StepFunction | None = None,
+    declare: Shapes = (),
+    executables: Path | str | None = None,
 ) -> LadderEngine:
-    """Return an engine for ``model``; nothing is compiled before its first request.
+    """Return an engine for ``model``; nothing is compiled before its first request, unless ``start`` says so.
 
     Args:
       model: configuration and weights.
@@ -35,19 +41,27 @@ def build_engine(
       name: what tables call the engine; the rung's name by default.
       prefill: a pure function to use instead of the settings' own (see ``state.StepFunction``).
       step: the same for the decode step.
+      declare: shapes of requests to be ready for, where ``start`` is ``declared`` or ``saved``.
+      executables: the file with their programs, where ``start`` is ``saved``; see ``start.save_executables``. Loading
+        it runs what is in it: give only files of your own.
 
     Raises:
       UnknownNameError: no such rung or setting.
-      ConfigError: a capacity that the model does not have, or settings that exclude each other.
+      ConfigError: a capacity that the model does not have, settings that exclude each other, or one that JAX, having
+        started, cannot honour any more.
+      ExecutablesError: saved programs that are not of this engine, code and machine.
     """
     chosen = parse_engine(settings) if isinstance(settings, str) else settings
     _check_built(chosen)
+    check_process(chosen)
     positions = check_capacity(capacity, model.config.max_position_embeddings)
     _check_prefill(chosen, prefill)
+    shapes, path = [Shape(*shape) for shape in declare], None if executables is None else Path(executables)
+    check_start(chosen.start, shapes, path)
     steps = steps_of(chosen)
     steps = replace(steps, prefill=prefill or steps.prefill, decode_step=step or steps.decode_step)
     dtype = model.params["embed_tokens"]["weight"].dtype
-    return LadderEngine(
+    engine = LadderEngine(
         name=name or engine_name(chosen),
         model=model,
         params=prepare(model.params, model.config, chosen),
@@ -56,6 +70,8 @@ def build_engine(
         tables=make_step_tables(model.config, positions, chosen),
         calls=make_calls(chosen, steps, model.config, positions, dtype),
     )
+    make_ready(engine, shapes, path)
+    return engine
 
 
 def _check_prefill(settings: EngineSettings, prefill: StepFunction | None) -> None:

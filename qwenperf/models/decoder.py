@@ -170,7 +170,9 @@ def whole_sequence(
 def _embed(
     params: Params, tokens_BT: Int[Array, "B T"], positions_BT: Int[Array, "B T"], variant: Variant
 ) -> Float[Array, "B T D"]:
-    hidden_BTD = apart(embed(tokens_BT, params["embed_tokens"]), variant)
+    # Rows of a quantised table come in f32.
+    rows_BTD = embed(tokens_BT, params["embed_tokens"]).astype(params["norm"]["weight"].dtype)
+    hidden_BTD = apart(rows_BTD, variant)
     if "embed_positions" not in params:
         return hidden_BTD
     return apart(hidden_BTD + apart(embed(positions_BT, params["embed_positions"]), variant), variant)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from qwenperf.models.quantized_product import quantized_product, quantized_rows
 from qwenperf.models.variant import PLAIN, Variant
 
 Weights = Mapping[str, Any]
@@ -22,6 +23,8 @@ Weights = Mapping[str, Any]
 
 def embed(tokens_BT: Int[Array, "B T"], weights: Weights) -> Float[Array, "B T D"]:
     """Return a table's row for each token or position; they are in range (engines check that on the host)."""
+    if "weight_q" in weights:
+        return quantized_rows(tokens_BT, weights)
     if "weight_io" in weights:
         columns_DBT = weights["weight_io"].at[:, tokens_BT].get(mode="promise_in_bounds")
         return jnp.moveaxis(columns_DBT, 0, -1)
@@ -88,6 +91,8 @@ def _with_rows(hidden_BTI: Float[Array, "B T I"], rows: int) -> Float[Array, "B 
 def _multiply(
     hidden_BTI: Float[Array, "B T I"], weights: Weights, variant: Variant, dtype: jnp.dtype | None
 ) -> Float[Array, "B T O"]:
+    if "weight_q" in weights:
+        return quantized_product(hidden_BTI, weights, variant.activations, dtype)
     if "weight_io" in weights:
         return lax.dot_general(hidden_BTI, weights["weight_io"], (((2,), (0,)), ((), ())), preferred_element_type=dtype)
     weight_OI = weights["weight"]

@@ -19,10 +19,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Integer, UInt
 
 from qwenperf.errors import ConfigError, UnknownNameError
-from qwenperf.models.parameters import Params
+
+Params = dict[str, Any]
 
 GROUP = 32
 _HIGH = GROUP // 2
@@ -43,6 +44,15 @@ class Scheme:
     grouped: bool = False
     offset: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what is not stored.
+
+        Raises:
+          ConfigError: 4 bits or offsets without groups, or another number of bits.
+        """
+        if self.bits not in _LARGEST or (not self.grouped and (self.bits, self.offset) != (8, False)):
+            raise ConfigError(f"{self} is not known: whole rows are int8 without an offset, groups are int8 or int4.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Schemes:
@@ -59,7 +69,6 @@ SCHEMES: Mapping[str, Schemes] = {
     "int4-g32": Schemes(layers=Scheme(bits=4, grouped=True, offset=True), embedding=_INT8_GROUPS),
 }
 """By the values of the setting ``weights``."""
-TABLES = ("embed_tokens", "lm_head")
 
 
 def quantize_params(params: Mapping[str, Any], name: str) -> Params:
@@ -72,10 +81,19 @@ def quantize_params(params: Mapping[str, Any], name: str) -> Params:
       UnknownNameError: no such scheme.
       ConfigError: groups of 32 do not divide a matrix's inputs.
     """
-    schemes = schemes_of(name)
-    layers = tuple(_quantize_below(layer, schemes.layers) for layer in params["layers"])
-    tables = {key: quantize_module(params[key], schemes.embedding) for key in TABLES if key in params}
-    return {**params, **tables, "layers": layers}
+    layers = tuple(_quantize_below(layer, schemes_of(name).layers) for layer in params["layers"])
+    return {**params, **quantize_tables(params, name), "layers": layers}
+
+
+def quantize_tables(params: Mapping[str, Any], name: str) -> Params:
+    """Return the embedding and, where there is one, the head, quantised.
+
+    Raises:
+      UnknownNameError: no such scheme.
+      ConfigError: groups of 32 do not divide the inputs.
+    """
+    scheme = schemes_of(name).embedding
+    return {table: quantize_module(params[table], scheme) for table in ("embed_tokens", "lm_head") if table in params}
 
 
 def schemes_of(name: str) -> Schemes:
@@ -123,24 +141,25 @@ def quantize_matrix(weight_OI: Float[Array, "O I"], *, scheme: Scheme) -> Params
     affine form of section 3.1.1, which is also that of GGUF's q4_1. Rounded scales are rounded up, and q is computed
     from them, so that rounding a scale clips nothing.
     """
-    rows = weight_OI.astype(jnp.float32)
-    if not scheme.grouped:
-        scale_O1 = _not_zero(jnp.max(jnp.abs(rows), axis=1, keepdims=True) / _LARGEST[scheme.bits])
-        return {"weight_q": _whole(rows / scale_O1, scheme.bits), "scale": scale_O1[:, 0]}
-    outputs, inputs = rows.shape
-    groups = rows.reshape(outputs, inputs // GROUP, GROUP).swapaxes(0, 1)
+    wide_OI = weight_OI.astype(jnp.float32)
+    if scheme.grouped:
+        return _quantize_groups(wide_OI.reshape(len(wide_OI), -1, GROUP).swapaxes(0, 1), scheme)
+    scale_O1 = _not_zero(jnp.max(jnp.abs(wide_OI), axis=1, keepdims=True) / _LARGEST[scheme.bits])
+    return {"weight_q": _whole(wide_OI / scale_O1, scheme.bits), "scale": jnp.squeeze(scale_O1, 1)}
+
+
+def _quantize_groups(groups: Float[Array, "G O 32"], scheme: Scheme) -> Params:
     low, high = (reduce(groups, axis=2, keepdims=True) for reduce in (jnp.min, jnp.max))
     found = (high - low) / 15 if scheme.offset else jnp.maximum(high, -low) / _LARGEST[scheme.bits]
     scale = _not_zero(_round_up(found))
-    # The offset belongs to q = 0, amid the range: there it is small, and loses little as bf16.
-    offset = (low + 8 * scale).astype(jnp.bfloat16) if scheme.offset else None
-    shifted = groups if offset is None else groups - offset.astype(jnp.float32)
-    whole = _whole(shifted / scale, scheme.bits)
-    node = {
-        "weight_q": _pack(whole) if scheme.bits == 4 else whole,
-        "scale": jnp.squeeze(scale.astype(jnp.bfloat16), 2),
-    }
-    return node if offset is None else node | {"offset": jnp.squeeze(offset, 2)}
+    node = {"scale": jnp.squeeze(scale.astype(jnp.bfloat16), 2)}
+    if scheme.offset:
+        # The offset belongs to q = 0, amid the range: there it is small, and loses little as bf16.
+        offset = (low + 8 * scale).astype(jnp.bfloat16)
+        groups -= offset.astype(jnp.float32)
+        node["offset"] = jnp.squeeze(offset, 2)
+    whole = _whole(groups / scale, scheme.bits)
+    return node | {"weight_q": _pack(whole) if scheme.bits == 4 else whole}
 
 
 def dequantize(node: Mapping[str, Any]) -> Float[Array, "O I"]:
@@ -153,7 +172,7 @@ def dequantize(node: Mapping[str, Any]) -> Float[Array, "O I"]:
     return wide if wide.ndim == 2 else wide.swapaxes(0, 1).reshape(wide.shape[1], -1)
 
 
-def whole_values(weight_q: Int[Array, "*any"]) -> Int[Array, "*any"]:
+def whole_values(weight_q: Integer[Array, "*packed"]) -> Int[Array, "*any"]:
     """Return the stored integers as int8: bytes of two 4-bit values are taken apart."""
     if weight_q.dtype != jnp.uint8:
         return weight_q
@@ -161,7 +180,7 @@ def whole_values(weight_q: Int[Array, "*any"]) -> Int[Array, "*any"]:
     return jnp.concatenate(halves, axis=-1).astype(jnp.int8) - jnp.int8(8)
 
 
-def _pack(whole: Int[Array, "G O 32"]) -> Int[Array, "G O 16"]:
+def _pack(whole: Int[Array, "G O 32"]) -> UInt[Array, "G O 16"]:
     positive = (whole + jnp.int8(8)).astype(jnp.uint8)
     return positive[..., :_HIGH] | (positive[..., _HIGH:] << jnp.uint8(4))
 

@@ -1,0 +1,159 @@
+"""Prefill, step and loop over rows that differ: in length, in how they are sampled, in when they end.
+
+Pure functions of ``(params, tokens, state, tables, request)`` around ``step.run_onto``. Prompts stand at the right
+end of their rows (see ``prompts``), so slots of the cache are common to all rows and positions are not:
+
+    position = slot - pads[row]        a token sees slots from pads[row] to its own
+
+Everything that a request may choose is data, so that another choice runs the same program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Int
+
+from qwenperf.decode.cache import capacity_of
+from qwenperf.decode.hooks import Hooks, hooked
+from qwenperf.decode.sampling import Rules, draw
+from qwenperf.decode.state import KVCache, StepResult
+from qwenperf.decode.step import run_onto
+from qwenperf.models.attention import causal_mask
+from qwenperf.models.config import ModelConfig
+from qwenperf.models.decoder import Params
+from qwenperf.models.rotary import RotaryTables
+from qwenperf.models.variant import Variant
+
+
+class Request(NamedTuple):
+    """What one request asks for, as data.
+
+    ``keys`` are typed PRNG keys, one a row; ``stops`` marks the tokens that end a row; ``pad`` follows them;
+    ``count`` is the most tokens that a row may get.
+    """
+
+    pads: Int[Array, " B"]
+    keys: Array
+    rules: Rules
+    stops: Bool[Array, "B V"]
+    pad: Int[Array, ""]
+    count: Int[Array, ""]
+
+
+class RowState(NamedTuple):
+    """The cache, which rows have ended, and how many tokens of each count."""
+
+    cache: KVCache
+    ended: Bool[Array, " B"]
+    counts: Int[Array, " B"]
+
+
+class RowResult(NamedTuple):
+    """What a step returns.
+
+    ``token`` is the padding token in rows that had ended before, and ``ended`` says which have ended now; both are
+    the caller's to keep, while ``state`` goes into the next step. ``captured`` is what hooks captured, by point.
+    """
+
+    token: Int[Array, " B"]
+    ended: Bool[Array, " B"]
+    captured: dict[str, Array]
+    state: RowState
+
+
+def prefill_rows(
+    params: Params,
+    tokens: Int[Array, "B T"],
+    state: RowState,
+    tables: RotaryTables | None,
+    request: Request,
+    **bound: Any,
+) -> RowResult:
+    """Read the prompts and choose the first token of each row; what the state held before is forgotten."""
+    nothing = jnp.zeros_like(state.counts)
+    empty = RowState(cache=state.cache._replace(length=jnp.int32(0)), ended=jnp.zeros_like(state.ended), counts=nothing)
+    return _append(params, tokens, empty, tables, request, **bound)
+
+
+def step_rows(
+    params: Params,
+    tokens: Int[Array, " B"],
+    state: RowState,
+    tables: RotaryTables | None,
+    request: Request,
+    **bound: Any,
+) -> RowResult:
+    """Append one token a row and choose the next."""
+    return _append(params, jnp.expand_dims(tokens, 1), state, tables, request, **bound)
+
+
+def generate_rows(
+    params: Params,
+    tokens: Int[Array, " B"],
+    state: RowState,
+    tables: RotaryTables | None,
+    request: Request,
+    *,
+    capacity: int,
+    **bound: Any,
+) -> tuple[Int[Array, "B S"], RowState]:
+    """Return at most ``request.count`` tokens a row, ``tokens`` the first; the loop ends when all rows have ended."""
+    out_BS = jnp.broadcast_to(request.pad, (tokens.shape[0], capacity))
+    out_BS = lax.dynamic_update_slice_in_dim(out_BS, jnp.expand_dims(tokens, 1), 0, axis=1)
+
+    def go_on(carry: tuple[Array, Array, Array, RowState]) -> Bool[Array, ""]:
+        index, _, _, state = carry
+        return (index < request.count) & ~jnp.all(state.ended)
+
+    def body(carry: tuple[Array, Array, Array, RowState]) -> tuple[Array, Array, Array, RowState]:
+        index, tokens_B, out_BS, state = carry
+        result = step_rows(params, tokens_B, state, tables, request, **bound)
+        out_BS = lax.dynamic_update_slice_in_dim(out_BS, jnp.expand_dims(result.token, 1), index, axis=1)
+        return index + jnp.int32(1), result.token, out_BS, result.state
+
+    _, _, out_BS, state = lax.while_loop(go_on, body, (jnp.int32(1), tokens, out_BS, state))
+    return out_BS, state
+
+
+def _append(
+    params: Params,
+    tokens_BT: Int[Array, "B T"],
+    state: RowState,
+    tables: RotaryTables | None,
+    request: Request,
+    *,
+    config: ModelConfig,
+    variant: Variant,
+    hooks: Hooks,
+) -> RowResult:
+    order_1T = jnp.expand_dims(jnp.arange(tokens_BT.shape[1], dtype=jnp.int32), 0)
+    slots_BT = jnp.broadcast_to(order_1T + state.cache.length, tokens_BT.shape)
+    slots = capacity_of(state.cache.layers)
+    own_B1S = jnp.expand_dims(_from_slot(request.pads, slots), 1)
+    run: Callable[..., tuple[StepResult, dict[str, Array]]] = hooked(run_onto, variant, hooks)
+    result, captured = run(
+        params,
+        tokens_BT,
+        state.cache,
+        tables,
+        config=config,
+        # Padding has no position; any that is in the tables does.
+        positions_BT=jnp.maximum(slots_BT - jnp.expand_dims(request.pads, 1), 0),
+        mask_BTS=causal_mask(slots_BT, slots, variant.window) & own_B1S,
+    )
+    drawn_B = draw(result.logits, request.keys, result.state.length - request.pads, request.rules)
+    token_B = jnp.where(state.ended, request.pad, drawn_B)
+    stops_B = jnp.squeeze(jnp.take_along_axis(request.stops, jnp.expand_dims(token_B, 1), axis=1), 1)
+    ended_B = state.ended | stops_B
+    counts_B = state.counts + jnp.where(state.ended, 0, 1).astype(jnp.int32)
+    after = RowState(cache=result.state, ended=ended_B, counts=counts_B)
+    return RowResult(token=token_B, ended=ended_B, captured=captured, state=after)
+
+
+def _from_slot(first_B: Int[Array, " B"], slots: int) -> Bool[Array, "B S"]:
+    """Return True at slots from ``first_B`` on."""
+    return jnp.expand_dims(jnp.arange(slots, dtype=jnp.int32), 0) >= jnp.expand_dims(first_B, 1)

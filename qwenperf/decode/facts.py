@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from qwenperf.decode.cache import cache_bytes
 from qwenperf.decode.engine import EngineFacts
@@ -49,20 +50,26 @@ def engine_facts(
     """Return sizes and work of one workload.
 
     ``bytes_per_step`` and ``flops_per_step`` are what a step with a cache has to do, whatever the engine does: bytes
-    with the whole cache, FLOPs with the keys that the average step of the request sees; ``flops_per_request`` counts
-    what it does, masked keys and padding included.
+    with the whole cache (with blocks of keys, those that the average step reads), FLOPs with the keys that the average
+    step of the request sees; ``flops_per_request`` counts what it does, masked keys and padding included.
     """
     # The first step sees the prompt and one new token, the last one all but one.
+    filled = range(prompt_length + 1, prompt_length + max(new_tokens, 2))
     average_keys = prompt_length + new_tokens / 2
+    if settings.window:
+        average_keys = sum(min(settings.window, seen) for seen in filled) / len(filled)
     # Norms keep the model's dtype, whatever the matrices are stored as.
     itemsize = params["norm"]["weight"].dtype.itemsize
     positions = {"none": 0, "concat": prompt_length + new_tokens - 1, "static": capacity}[settings.cache]
-    kv_cache_bytes = cache_bytes(config, batch, positions, itemsize)
+    cached = partial(cache_bytes, config, batch, itemsize=itemsize, cache_dtype=settings.cache_dtype)
+    kv_cache_bytes = read = cached(positions=positions)
+    if settings.key_block:
+        read = sum(cached(positions=keys_read(settings, capacity, seen)) for seen in filled) // len(filled)
     return EngineFacts(
         weight_bytes=byte_size(params),
         kv_cache_bytes=kv_cache_bytes,
         kv_cache_allocated_bytes=allocated_bytes,
-        bytes_per_step=_weight_bytes_read(config, params, batch) + kv_cache_bytes,
+        bytes_per_step=_weight_bytes_read(config, params, batch) + read,
         flops_per_step=Work(config=config, batch=batch).forward(queries=1, keys=average_keys),
         flops_per_request=_request_flops(
             Work(config=config, batch=batch), settings, capacity, prompt_length, new_tokens
@@ -88,8 +95,19 @@ def _request_flops(work: Work, settings: EngineSettings, capacity: int, prompt_l
         sizes = (capacity if settings.shape == "padded" else length for length in lengths)
         return sum(work.forward(queries=size, keys=size) for size in sizes)
     prefill = work.forward(queries=prompt_length, keys=prompt_length)
-    keys = (capacity if settings.cache == "static" else length for length in lengths[1:])
+    # A step's own token is written first, and seen.
+    static = settings.cache == "static"
+    keys = (keys_read(settings, capacity, length) if static else length for length in lengths[1:])
     return prefill + sum(work.forward(queries=1, keys=size) for size in keys)
+
+
+def keys_read(settings: EngineSettings, capacity: int, filled: int) -> int:
+    """Return the positions of a static cache that a step reads while ``filled`` of them are filled."""
+    if not settings.key_block:
+        return capacity
+    block = min(settings.key_block, capacity)
+    first = max(0, filled - settings.window) if settings.window else 0
+    return (-(-filled // block) - first // block) * block
 
 
 def _dispatches(settings: EngineSettings, new_tokens: int) -> int | None:

@@ -143,9 +143,7 @@ def decode_step_growing(
     )  # fmt: skip
 
 
-def _mask(
-    positions_BT: Int[Array, "B T"], keys: int, tables: StepTables, variant: Variant
-) -> Bool[Array, "B T S"]:
+def _mask(positions_BT: Int[Array, "B T"], keys: int, tables: StepTables, variant: Variant) -> Bool[Array, "B T S"]:
     """Return which keys the queries at ``positions_BT`` see."""
     if variant.mask == "table" and isinstance(tables, Tables):
         return look_up_mask(tables.mask, positions_BT)

@@ -95,8 +95,9 @@ def _conflicts(settings: EngineSettings) -> Iterator[str]:
     for name in _OF_STATIC_CACHE:
         if settings.cache != "static" and getattr(settings, name) != plain[name].default:
             yield f"{name}={getattr(settings, name)!r} needs cache='static'"
-    if settings.position == "static" and settings.loop == "device":
-        yield "position='static' needs loop='host': one program has one position"
+    if settings.position == "static" and (settings.loop == "device" or not settings.jit):
+        yield "position='static' needs jit=True and loop='host': one program has one position"
+    yield from _attention_conflicts(settings)
     if settings.prefill_chunk and settings.bucket >= settings.prefill_chunk:
         yield (
             f"bucket={settings.bucket} needs a prefill_chunk larger than it, not {settings.prefill_chunk}: only a "
@@ -115,6 +116,18 @@ def _conflicts_of_weights(settings: EngineSettings) -> Iterator[str]:
         yield f"contraction={settings.contraction!r} needs weights='native': quantised products have one form"
     if settings.activations == "int8" and settings.weights == "native":
         yield "activations='int8' needs quantised weights"
+
+
+def _attention_conflicts(settings: EngineSettings) -> Iterator[str]:
+    if settings.mask == "table" and settings.cache != "static":
+        yield "mask='table' needs cache='static': sequences that grow have no table"
+    if not settings.reuse and settings.shape == "growing":
+        yield "reuse=False needs shape='padded': a growing state is never used again"
+    if settings.attention == "dot_product_attention" and (settings.softmax != "f32" or settings.key_block):
+        what = "key_block=0" if settings.key_block else "softmax='f32'"
+        yield f"attention='dot_product_attention' needs {what}: it is one function of JAX, and has its own softmax"
+    if settings.key_block and settings.softmax != "f32":
+        yield f"key_block={settings.key_block} needs softmax='f32': sums that run over blocks are f32"
 
 
 _OF_STATIC_CACHE = (

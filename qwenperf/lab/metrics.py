@@ -105,7 +105,8 @@ def stream_metrics(stream: StreamEvidence) -> Named:
 
 def fact_metrics(workload: Workload, facts: EngineFacts) -> Named:
     """Yield sizes and work by formula."""
-    names = ("weight_bytes", "kv_cache_bytes", "kv_cache_allocated_bytes", "bytes_per_step", "flops_per_step")
+    sizes = ("weight_bytes", "kv_cache_bytes", "kv_cache_allocated_bytes", "bytes_per_step")
+    names = (*sizes, "flops_per_step", "flops_per_request")
     yield from _known({name: getattr(facts, name) for name in names})
     if facts.dispatches_per_request is not None:
         per_token = facts.dispatches_per_request / workload.new_tokens

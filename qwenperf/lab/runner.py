@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from qwenperf.decode.build import build_engine
+from qwenperf.decode.engine import SizedEngine
+from qwenperf.lab.extrapolate import ends, extrapolate
 from qwenperf.lab.measure_engine import measure_engine
 from qwenperf.lab.options import Options
 from qwenperf.lab.prompts import make_prompt
@@ -15,7 +19,7 @@ from qwenperf.measure.compiles import CompileLog
 from qwenperf.measure.roofline import measure_roofline
 from qwenperf.models.registry import load_model
 from qwenperf.schema.records import CaseRecord
-from qwenperf.workloads.case import Case
+from qwenperf.workloads.case import Case, Workload
 
 
 def run_case(
@@ -39,21 +43,48 @@ def run_case(
     on_phase("loading the model")
     model = load_model(case.model, work.dtype, seed=case.seed)
     engine = build_engine(model, case.engine, capacity=work.prompt_length + work.new_tokens)
-    prompt_BT = make_prompt(work, vocab_size=model.config.vocab_size, tokenizer=model.tokenizer, seed=case.seed)
     fingerprint = environment.fingerprint(environment.describe())
-    with CompileLog() as log:
-        record = measure_engine(
-            engine,
-            work,
-            prompt_BT,
-            log=log,
-            clock=Clock(log),
-            options=options,
-            case_id=case.id,
-            spec=case.to_json(),
-            roofline=(lambda: measure_roofline(fingerprint)) if options.roofline else None,
-            to_text=None if model.tokenizer is None else model.tokenizer.decode,
-            on_phase=on_phase,
-            on_steady=lambda seen: on_steady(replace(seen, findings=(*model.findings, *seen.findings))),
-        )
+
+    def measure(workload: Workload, **more: Any) -> CaseRecord:
+        prompt_BT = make_prompt(workload, vocab_size=model.config.vocab_size, tokenizer=model.tokenizer, seed=case.seed)
+        with CompileLog() as log:
+            return measure_engine(
+                engine,
+                workload,
+                prompt_BT,
+                log=log,
+                clock=Clock(log),
+                case_id=case.id,
+                spec=case.to_json(),
+                to_text=None if model.tokenizer is None else model.tokenizer.decode,
+                **{"options": options, "on_phase": on_phase, **more},
+            )
+
+    roofline = partial(measure_roofline, fingerprint) if options.roofline else None
+    if case.measured_tokens:
+        record = _measure_ends(case, engine, partial(measure, options=options, roofline=roofline), options, on_phase)
+    else:
+        told = lambda seen: on_steady(replace(seen, findings=(*model.findings, *seen.findings)))  # noqa: E731
+        record = measure(work, roofline=roofline, on_steady=told)
     return replace(record, findings=(*model.findings, *record.findings))
+
+
+def _measure_ends(
+    case: Case,
+    engine: SizedEngine,
+    measure: Callable[..., CaseRecord],
+    options: Options,
+    on_phase: Callable[[str], None],
+) -> CaseRecord:
+    """Measure the first and the last tokens of a request in one process, and extrapolate the rest."""
+    first, last = ends(case)
+    start = measure(first, on_phase=lambda name: on_phase(f"{name} of the first {first.new_tokens} tokens"))
+    ceiling = start.evidence.roofline
+    end = measure(
+        last,
+        options=replace(options, trace_folder=None),
+        roofline=None if ceiling is None else lambda: ceiling,
+        on_phase=lambda name: on_phase(f"{name} of the last {last.new_tokens} tokens"),
+    )
+    work = case.workload
+    return extrapolate(case, engine.facts(work.batch, work.prompt_length, work.new_tokens), start, end)

@@ -15,16 +15,12 @@ from rich.text import Text
 
 from qwenperf import units
 from qwenperf.gate.verdict import NOT_JUDGED, skip_reason, worst
+from qwenperf.report.claims import claims_report
+from qwenperf.report.extrapolated import LEGEND, is_extrapolated, marked
 from qwenperf.report.speedup import BASE_RUNG, speedup_lines, value
+from qwenperf.report.styles import STYLES
 from qwenperf.schema.records import CaseRecord, Finding, Outcome, RunRecord, Severity, Status, Verdict
 
-_STYLES = {
-    Outcome.PASS: "green",
-    Outcome.IMPROVED: "green",
-    Outcome.FAIL: "bold red",
-    Outcome.INCONCLUSIVE: "yellow",
-    Outcome.SKIPPED: "dim",
-}
 _TEXT_LIMIT = 160
 
 
@@ -44,6 +40,7 @@ def run_report(run: RunRecord, places: Places) -> Iterator[RenderableType]:
         yield rung_table(cases)
         yield Text(legend(cases), style="dim")
         yield Text()
+    yield from claims_report(run)
     yield from _lines(dict.fromkeys(said(case) for case in run.cases))
     yield from _lines(finding_line(finding) for finding in all_findings(run))
     yield from problems(run)
@@ -85,11 +82,11 @@ def rung_table(cases: Sequence[CaseRecord]) -> Table:
 def _row(case: CaseRecord, base: float | None) -> Iterator[str | Text]:
     speed = value(case, "decode_tokens_per_s")
     yield rung(case)
-    yield _number(speed)
+    yield marked(_number(speed), case, "decode_tokens_per_s")
     if base:
         yield f"{units.significant(speed / base)}x" if speed is not None else "-"
-    yield _number(value(case, "cold_tokens_per_s"))
-    yield compiles(case)
+    yield marked(_number(value(case, "cold_tokens_per_s")), case, "cold_tokens_per_s")
+    yield marked(compiles(case), case, "compiles_cold")
     yield tokens(case)
     mbu = value(case, "mbu")
     yield "-" if mbu is None else f"{100 * mbu:.{0 if mbu >= 0.1 else 1}f}%"
@@ -108,10 +105,12 @@ def compiles(case: CaseRecord) -> str:
 
 
 def tokens(case: CaseRecord) -> str:
-    """Say whether the tokens equal uncached ones: ``equal``, ``near-tie`` or ``differ``."""
+    """Say whether the tokens equal uncached ones: ``equal``, ``near-tie`` or ``differ``; or how far logits are off."""
     divergence = case.evidence.divergence
     if divergence is None:
         return "-"
+    if "approximate" in case.spec and divergence.max_logit_error is not None:
+        return f"off {divergence.max_logit_error:.0e}"
     return "equal" if divergence.equal else "near-tie" if divergence.near_tie else "differ"
 
 
@@ -124,18 +123,22 @@ def verdict_word(case: CaseRecord) -> Text:
         return Text("-")
     if outcome in {Outcome.PASS, Outcome.SKIPPED} and any(skip_reason(one) == NOT_JUDGED for one in case.verdicts):
         return Text(NOT_JUDGED, style="bold red")
-    return Text("FAIL" if outcome is Outcome.FAIL else outcome.value, style=_STYLES[outcome])
+    return Text("FAIL" if outcome is Outcome.FAIL else outcome.value, style=STYLES[outcome])
 
 
 def legend(cases: Sequence[CaseRecord]) -> str:
     """Explain the columns under a table, with the roofline that MBU is a share of."""
     lines = ["tokens/s: steady decode. cold: the first request's, compiles counted.", "compiles: cold/steady."]
     rooflines = [case.evidence.roofline for case in cases if case.evidence.roofline]
+    if any("approximate" in case.spec for case in cases):
+        lines.append("off: an approximate engine's largest error of a logit, as a share of the largest logit.")
     if rooflines:
         speed = units.byte_count(rooflines[0].bytes_per_s)
         lines[-1] += f" MBU: share of {speed}/s, the memory roofline here."
     if any((value(case, "mbu") or 0) > 1 for case in cases):
         lines.append("MBU above 100%: the weights lie in the processor's caches.")
+    if any(map(is_extrapolated, cases)):
+        lines.append(LEGEND)
     return "\n".join(lines)
 
 
@@ -172,7 +175,7 @@ def verdict_text(case: CaseRecord, verdict: Verdict) -> Text:
     if verdict.advice and verdict.outcome is not Outcome.IMPROVED:
         lines.append(f"    {verdict.advice}")
     text = Text("\n".join(lines))
-    text.stylize(_STYLES[verdict.outcome], 0, len(word))
+    text.stylize(STYLES[verdict.outcome], 0, len(word))
     return text
 
 

@@ -120,6 +120,11 @@ _DEFINITIONS = (
     _fixed("flops_per_step", "flop", _LOW,
            "2 * batch * (matrix parameters) + 4 * batch * layers * heads * head_dim * (prompt_length + new_tokens / 2)",
            "Arithmetic of one decode step with cache, by formula; the average step sees so many keys."),
+    _fixed("flops_per_request", "flop", _LOW,
+           "sum over prefill and all steps of 2 * batch * (queries * matrix parameters of the layers + head) "
+           "+ 4 * batch * layers * heads * head_dim * queries * keys",
+           "Arithmetic of one whole request as this engine does it, by formula: without a cache every step has all "
+           "positions for queries, which is quadratic in the length. Masked keys and padding count."),
     _fixed("tokens_equal", "ratio", _HIGH, "generated tokens before the first divergence / generated tokens, worst row",
            "Share of the generated tokens that agree with uncached greedy decoding; 1 is equal."),
     _fixed("max_logit_error", "ratio", _LOW, "max |cached - uncached| / max |uncached|, the worst row and step",

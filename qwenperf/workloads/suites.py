@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qwenperf.errors import UnknownNameError
+from qwenperf.workloads import claims
 from qwenperf.workloads.case import ENGINES, Case, Workload
 
 
@@ -31,6 +32,23 @@ _SMOKE = Workload(prompt_length=16, new_tokens=16)
 _SMALL = Workload(prompt_length=16, new_tokens=20)
 _GPT2 = Workload(prompt_length=8, new_tokens=15)
 _REAL = Workload(prompt_length=32, new_tokens=32)
+
+# Two timed requests each: the least there is. The long ones take minutes apiece, and what they are compared with hours.
+_FEW = {"trials": 2, "time_limit_s": 1800.0}
+_PAIR = ("naive", "cached")
+
+_SEEDS = (
+    *ladder("4x128", claims.SMALL, engines=_PAIR),
+    *ladder("gpt2", claims.GPT2, engines=("eager", *_PAIR, claims.GPT2_INT8), trials=3, time_limit_s=600.0),
+    # 50 programs of 24 layers to compile: minutes, but no hours.
+    *ladder(claims.DEEP, claims.DEEP_50, engines=_PAIR, **_FEW),
+    *ladder(claims.DEEP, claims.DEEP_100, engines=("naive",), measured_tokens=6, **_FEW),
+    *ladder(claims.DEEP, claims.DEEP_100, engines=("cached",), **_FEW),
+    # Hours: up to 5 s a token, and a compile for each.
+    *ladder(claims.DEEP, claims.LONG, engines=("naive",), measured_tokens=2, **_FEW),
+    *ladder(claims.DEEP, claims.LONG, engines=("cached",), **_FEW),
+    *ladder(claims.DEEP, claims.LONG_8, engines=("cached",), **_FEW),
+)
 
 SUITES: dict[str, Suite] = {
     suite.name: suite
@@ -59,6 +77,11 @@ SUITES: dict[str, Suite] = {
             name="smollm2",
             about="every rung on the real SmolLM2 weights",
             cases=ladder("smollm2-135m", _REAL, time_limit_s=900.0),
+        ),
+        Suite(
+            name="seeds",
+            about="what notes on such code claimed, beside what is so; 25 minutes, 12 GB of memory",
+            cases=_SEEDS,
         ),
     )
 }

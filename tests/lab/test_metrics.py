@@ -86,7 +86,12 @@ def test_two_steps_have_no_slope():
 def test_facts_and_programs_become_metrics_where_known():
     """What an engine or compiler does not say is absent, never zero."""
     found = values(metrics.fact_metrics(WORK, FACTS))
-    assert found == {"bytes_per_step": 1e6, "flops_per_step": 4e6, "dispatches_per_token": 0.4}
+    assert found == {
+        "bytes_per_step": 1e6,
+        "flops_per_step": 4e6,
+        "flops_per_request": 3e7,
+        "dispatches_per_token": 0.4,
+    }
     sizes = {"argument_bytes": 100, "output_bytes": 30, "temp_bytes": 5, "alias_bytes": 20}
     assert values(metrics.program_metrics(ProgramFacts(name="step", **sizes)))["peak_bytes"] == 115
     assert "peak_bytes" not in values(metrics.program_metrics(ProgramFacts(name="step", temp_bytes=5)))

@@ -6,11 +6,12 @@ import re
 import signal
 from dataclasses import replace
 
-from qwenperf.errors import EnvironmentUnfitError, QwenperfError
+from qwenperf.errors import ConfigError, EnvironmentUnfitError, QwenperfError
 from qwenperf.lab.executor import Ended, signal_name
 from qwenperf.schema.records import CaseRecord, Status
 from qwenperf.units import seconds
 from qwenperf.workloads.case import Case
+from qwenperf.workloads.flags import FLAG_SETS
 
 _FATAL = re.compile(r"^F\d{4} [^\]]*\] (.+)$", re.MULTILINE)
 """A line of XLA's log after which its process ends."""
@@ -43,11 +44,17 @@ def crashed(case: Case, ended: Ended, phase: str, last_words: str) -> CaseRecord
     return _record(case, Status.FAILED, f"the process {how} in phase {phase!r}.{said}", ended.wall_s, phase)
 
 
-def unfit(case: Case, last_words: str) -> CaseRecord | None:
-    """Record a case whose process JAX ended at its start for a setting; ``None`` where the log tells of no such end."""
+def unfit(case: Case, last_words: str, flags: str = "none") -> CaseRecord | None:
+    """Record a case whose process JAX ended at its start for a setting; ``None`` where the log tells of no such end.
+
+    ``flags`` is the case's set of XLA flags: one of those is the case's own mistake, any other the environment's.
+    """
     fatal = _FATAL.search(last_words)
     if fatal is None:
         return None
+    if any(flag in fatal[1].split() for flag in FLAG_SETS[flags].flags):
+        error = ConfigError(f"engine setting xla_flags={flags!r}: JAX does not start: {fatal[1].rstrip('.')}.")
+        return refused(case, error)
     return refused(case, EnvironmentUnfitError(f"JAX does not start: {fatal[1].rstrip('.')}."))
 
 

@@ -16,7 +16,8 @@ class Options:
     ``trials`` is how many steady requests are timed; ``steady_budget_s`` stops earlier, after at least two, so that a
     slow rung does not eat a suite's time, and ``steady_least_s`` goes on, up to ``trials_most``, where a few requests
     of a fast engine are over in milliseconds. ``trace_folder`` is the run's folder (``None``: no trace) and ``session``
-    the trace's name in it. ``logit_check`` and ``roofline`` may be turned off by callers who do not ask for them.
+    the trace's name in it. ``start_folder`` is where an earlier process left programs. ``logit_check`` and ``roofline``
+    may be turned off by callers who do not ask for them.
     """
 
     trials: int = 5
@@ -28,6 +29,7 @@ class Options:
     trace_steps: int = 8
     trace_max_bytes: int = 64 * MEGABYTE
     trace_deadline_s: float = 20.0
+    start_folder: str | None = None
     logit_check: bool = True
     roofline: bool = True
 

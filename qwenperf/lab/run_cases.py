@@ -11,11 +11,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-import qwenperf
 from qwenperf.errors import EnvironmentUnfitError, RecordError
 from qwenperf.lab import failures
 from qwenperf.lab.executor import Message, execute, log_tail
 from qwenperf.lab.options import Options
+from qwenperf.lab.process import (
+    child_environ,
+    left_finding,
+    not_asked_for,
+    of_the_machine,
+    place_of_programs,
+    settings_of,
+)
 from qwenperf.lab.run_folder import RunFolder, session_name, write_text
 from qwenperf.schema.codec import case_loads, dumps
 from qwenperf.schema.records import CaseRecord, Finding, RunRecord, Severity, Status
@@ -112,25 +119,41 @@ class _Child:
         self.phase = STARTING
         self.environment: Mapping[str, Any] = {}
         self.findings: tuple[Finding, ...] = ()
+        self.left: Mapping[str, Any] | None = None
         self._case, self._folder, self._listener = case, folder, listener
+        self._settings = settings_of(case)
 
     def measure(self, options: Options, command: Sequence[str]) -> CaseRecord:
-        case, session = self._case, session_name(self._case.id)
-        out, log = self._folder.case(session), self._folder.log(session)
-        options = replace(options, session=session, trials=case.trials)
-        spec = json.dumps({"case": case.to_json(), "options": options.to_json()})
+        options = replace(options, session=session_name(self._case.id), trials=self._case.trials)
+        with place_of_programs(self._settings) as place:
+            if place is None:
+                return self._run(options, command)
+            options = replace(options, start_folder=str(place))
+            failure = self._run(options, command, first=True)
+            if self.left is None:
+                return failure
+            record = self._run(options, command)
+            return replace(record, findings=(*record.findings, left_finding(self.left)))
+
+    def _run(self, options: Options, command: Sequence[str], *, first: bool = False) -> CaseRecord:
+        """Run one process; return the record of it, or of its failure (a first process that succeeds has neither)."""
+        case, out, log = self._case, self._folder.case(options.session), self._folder.log(options.session)
+        place = None if options.start_folder is None else Path(options.start_folder)
+        spec = json.dumps({"case": case.to_json(), "options": options.to_json(), "first": first})
         ended = execute(
             [*command, spec, str(out)],
             time_limit_s=case.time_limit_s,
             log=log,
             on_message=self._hear,
-            environ=child_environ(os.environ),
+            environ=child_environ(os.environ, self._settings, place),
         )
         record = self.kept()
         if ended.timed_out:
             return failures.with_kept(failures.timed_out(case, ended, self.phase, str(log)), record)
-        if not (record or self.environment) and (unfit := failures.unfit(case, log_tail(log))):
-            return unfit
+        if not (record or self.environment):
+            unfit = failures.unfit(case, log_tail(log), self._settings.xla_flags)
+            if unfit is not None:
+                return unfit
         if record is None or record.status is Status.INTERRUPTED:
             return failures.with_kept(failures.crashed(case, ended, self.phase, log_tail(log)), record)
         return replace(record, wall_s=ended.wall_s)
@@ -145,8 +168,11 @@ class _Child:
 
     def _hear(self, message: Message) -> None:
         if "environment" in message:
-            self.environment = message["environment"]
-            self.findings = tuple(_finding(data) for data in message.get("findings", ()))
+            self.environment = of_the_machine(message["environment"], self._settings)
+            findings = tuple(_finding(data) for data in message.get("findings", ()))
+            self.findings = not_asked_for(findings, self._settings)
+        if "left" in message:
+            self.left = message["left"]
         if "phase" in message:
             self.phase = str(message["phase"])
             self._listener.phase(self._case, self.phase)
@@ -156,15 +182,3 @@ class _Child:
 
 def _finding(data: Mapping[str, Any]) -> Finding:
     return Finding(**{**data, "severity": Severity(data["severity"])})
-
-
-def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a measuring process.
-
-    The persistent compilation cache is off, because a first request that finds yesterday's programs is not cold. The
-    package is found where ours was, whatever the working folder holds (``-P`` in the command keeps that out).
-    """
-    kept = {name: value for name, value in environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    ours = str(Path(qwenperf.__file__).resolve().parent.parent)
-    paths = [ours, *filter(None, [environ.get("PYTHONPATH")])]
-    return kept | {"JAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": os.pathsep.join(paths)}

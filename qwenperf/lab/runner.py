@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from qwenperf.decode.build import build_engine
 from qwenperf.decode.engine import SizedEngine
 from qwenperf.lab.extrapolate import ends, extrapolate
 from qwenperf.lab.measure_engine import measure_engine
 from qwenperf.lab.options import Options
 from qwenperf.lab.prompts import make_prompt
+from qwenperf.lab.ready import ready_engine
 from qwenperf.measure import environment
 from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
@@ -42,7 +42,8 @@ def run_case(
     work = case.workload
     on_phase("loading the model")
     model = load_model(case.model, work.dtype, seed=case.seed)
-    engine = build_engine(model, case.engine, capacity=work.prompt_length + work.new_tokens)
+    engine, started = ready_engine(model, case, options)
+    remarks = (*model.findings, *started)
     fingerprint = environment.fingerprint(environment.describe())
 
     def measure(workload: Workload, **more: Any) -> CaseRecord:
@@ -64,9 +65,9 @@ def run_case(
     if case.measured_tokens:
         record = _measure_ends(case, engine, partial(measure, options=options, roofline=roofline), options, on_phase)
     else:
-        told = lambda seen: on_steady(replace(seen, findings=(*model.findings, *seen.findings)))  # noqa: E731
+        told = lambda seen: on_steady(replace(seen, findings=(*remarks, *seen.findings)))  # noqa: E731
         record = measure(work, roofline=roofline, on_steady=told)
-    return replace(record, findings=(*model.findings, *record.findings))
+    return replace(record, findings=(*remarks, *record.findings))
 
 
 def _measure_ends(

@@ -1,6 +1,7 @@
 """One case in a process of its own: ``python -m qwenperf.lab.worker SPEC OUT DESCRIPTOR``.
 
-SPEC is JSON with a case and its options, OUT the file for the record, DESCRIPTOR the pipe for progress. The record is
+SPEC is JSON with a case and its options (and ``first`` for a process that leaves programs to the one that measures,
+and no record), OUT the file for the record, DESCRIPTOR the pipe for progress. The record is
 written whole or not at all; one with status ``interrupted`` holds what was timed before the checks. Our own errors
 become a record; anything else is a traceback in the log and a crash.
 """
@@ -48,6 +49,12 @@ def main(arguments: Sequence[str]) -> None:
 
         count_compiles(lambda count: say({"compiles": count}))
         say({"environment": seen, "findings": [asdict(finding) for finding in environment.findings(seen)]})
+        if spec.get("first"):
+            from qwenperf.lab.ready import leave_programs
+
+            say({"phase": "compiling programs for a later process"})
+            say({"left": leave_programs(case, Path(spec["options"]["start_folder"]))})
+            return
 
         def keep(record: CaseRecord) -> None:
             # Whoever kills this process from here on still has what was timed.

@@ -1,0 +1,1 @@
+"""Comparisons with other libraries, each for an environment that has it installed."""

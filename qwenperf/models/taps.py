@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Array, Int
 
@@ -19,6 +19,7 @@ LAYER_POINTS = ("input", "attention", "mlp", "output")
 """The points of every layer; a program calls them ``layers.input``, and gives the layer beside."""
 
 
+@runtime_checkable
 class Tap(Protocol):
     """Stands at every point while a program is traced; static data of the program."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from qwenperf.decode.bounds import check_capacity
+from qwenperf.decode.hooks import Hook, Hooks, capture, place_hooks
 from qwenperf.decode.ladder_engine import LadderEngine
 from qwenperf.decode.plan import Shape
 from qwenperf.decode.process import check_process
@@ -15,6 +17,7 @@ from qwenperf.decode.start import Shapes, check_start, make_ready
 from qwenperf.decode.state import StepFunction
 from qwenperf.decode.tables import make_step_tables
 from qwenperf.errors import ConfigError
+from qwenperf.models.config import ModelConfig
 from qwenperf.models.layout import prepare
 from qwenperf.models.registry import Model
 from qwenperf.workloads.engine import EngineSettings, engine_name, parse_engine
@@ -31,6 +34,7 @@ def build_engine(
     step: StepFunction | None = None,
     declare: Shapes = (),
     executables: Path | str | None = None,
+    hooks: Iterable[Hook] = (),
 ) -> LadderEngine:
     """Return an engine for ``model``; nothing is compiled before its first request, unless ``start`` says so.
 
@@ -44,9 +48,11 @@ def build_engine(
       declare: shapes of requests to be ready for, where ``start`` is ``declared`` or ``saved``.
       executables: the file with their programs, where ``start`` is ``saved``; see ``start.save_executables``. Loading
         it runs what is in it: give only files of your own.
+      hooks: what to capture or replace inside the steps of a static cache, see ``hooks``; the setting of that name
+        adds a capture of every layer's output.
 
     Raises:
-      UnknownNameError: no such rung or setting.
+      UnknownNameError: no such rung, setting or hook point.
       ConfigError: a capacity that the model does not have, settings that exclude each other, or one that JAX, having
         started, cannot honour any more.
       ExecutablesError: saved programs that are not of this engine, code and machine.
@@ -58,7 +64,7 @@ def build_engine(
     _check_prefill(chosen, prefill)
     shapes, path = [Shape(*shape) for shape in declare], None if executables is None else Path(executables)
     check_start(chosen.start, shapes, path)
-    steps = steps_of(chosen)
+    steps = steps_of(chosen, _hooks(chosen, hooks, model.config, own_steps=prefill is not None or step is not None))
     steps = replace(steps, prefill=prefill or steps.prefill, decode_step=step or steps.decode_step)
     dtype = model.params["embed_tokens"]["weight"].dtype
     engine = LadderEngine(
@@ -72,6 +78,16 @@ def build_engine(
     )
     make_ready(engine, shapes, path)
     return engine
+
+
+def _hooks(settings: EngineSettings, hooks: Iterable[Hook], config: ModelConfig, *, own_steps: bool) -> Hooks:
+    named = [capture("layers.*.output")] if settings.hooks == "capture" else []
+    placed = place_hooks([*named, *hooks], config)
+    if placed.placed and settings.cache != "static":
+        raise ConfigError(f"hooks need cache='static'; this engine has cache={settings.cache!r}.")
+    if placed.placed and own_steps:
+        raise ConfigError("hooks with a prefill or step of your own would not be in it.", advice="Leave out one.")
+    return placed
 
 
 def _check_prefill(settings: EngineSettings, prefill: StepFunction | None) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from qwenperf.decode.build import build_engine
-from qwenperf.decode.hooks import Hook, Hooks, make_room, place_hooks
+from qwenperf.decode.hooks import Hook
 from qwenperf.decode.ladder_engine import LadderEngine
 from qwenperf.decode.programs import NewState, compile_ahead, named
 from qwenperf.decode.prompts import Prompts
@@ -183,9 +184,8 @@ def build_generator(
     """
     chosen = parse_engine(settings) if isinstance(settings, str) else settings
     _check_settings(chosen)
-    engine = build_engine(model, chosen, capacity=capacity)
-    placed = place_hooks(hooks, model.config)
-    bound = {"config": model.config, "variant": variant_of(chosen), "hooks": placed}
+    engine = build_engine(model, chosen, capacity=capacity, hooks=hooks)
+    bound = {"config": model.config, "variant": variant_of(chosen), "hooks": engine.calls.hooks}
 
     def ready(name: str, function: Any, **more: Any) -> Any:
         return compile_ahead(named(name, function, **bound, **more), donate=chosen.donate)
@@ -194,7 +194,7 @@ def build_generator(
     return Generator(
         engine=engine,
         limits=limits,
-        new_state=NewState(make=lambda batch: _new_state(engine, placed, batch)),
+        new_state=NewState(make=partial(_new_state, engine)),
         prefill=ready("prefill_rows", prefill_rows),
         step=ready("step_rows", step_rows),
         loop=ready("generate_rows", generate_rows, capacity=engine.capacity),
@@ -218,10 +218,6 @@ def _check_settings(settings: EngineSettings) -> None:
             raise ConfigError(f"a generator cannot honour {name}={value!r}: it means {meaning}.")
 
 
-def _new_state(engine: LadderEngine, hooks: Hooks, batch: int) -> RowState:
-    config = engine.model.config
-    dtype = engine.model.params["embed_tokens"]["weight"].dtype
-    cache = make_room(
-        engine.calls.empty(batch), hooks, config=config, batch=batch, capacity=engine.capacity, dtype=dtype
-    )
-    return RowState(cache=cache, ended=jnp.zeros(batch, jnp.bool_), counts=jnp.zeros(batch, jnp.int32))
+def _new_state(engine: LadderEngine, batch: int) -> RowState:
+    nothing = jnp.zeros(batch, jnp.int32)
+    return RowState(cache=engine.calls.empty(batch), ended=nothing.astype(jnp.bool_), counts=nothing)

@@ -64,6 +64,9 @@ class Hooks:
         return tuple(name for hook, names in self.placed if hook.change is None for name in names)
 
 
+NO_HOOKS = Hooks()
+
+
 def place_hooks(hooks: Iterable[Hook], config: ModelConfig) -> Hooks:
     """Return ``hooks`` at the points of a model.
 

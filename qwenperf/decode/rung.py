@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from qwenperf.decode import prefill, step, uncached
 from qwenperf.decode.cache import allocate
+from qwenperf.decode.hooks import NO_HOOKS, Hooks, keeping, make_room
 from qwenperf.decode.loop import generate
 from qwenperf.decode.programs import NewState, compile_ahead, compile_on_call, named
 from qwenperf.decode.reading import in_pieces
@@ -23,10 +24,11 @@ from qwenperf.workloads.engine import EngineSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """The two pure functions that a rung is made of."""
+    """The two pure functions that a rung is made of, and the hooks that are in them."""
 
     prefill: StepFunction
     decode_step: StepFunction
+    hooks: Hooks = NO_HOOKS
 
 
 _STEPS: dict[tuple[str, str], Steps] = {
@@ -51,16 +53,18 @@ class Calls:
     decode_step: Callable[..., Any]
     generate: Callable[..., Any] | None
     in_pieces: bool = False
+    hooks: Hooks = NO_HOOKS
 
 
-def steps_of(settings: EngineSettings) -> Steps:
+def steps_of(settings: EngineSettings, hooks: Hooks = NO_HOOKS) -> Steps:
     """Return the prefill and step of ``settings``; a prefill in pieces takes a span as well, see ``prefill``."""
     plain = _STEPS[settings.cache, settings.shape]
     variant = variant_of(settings)
     read: Callable[..., Any] = plain.prefill
     if in_pieces(settings):
         read = prefill.prefill_chunk if settings.prefill_chunk else prefill.prefill_padded
-    return Steps(prefill=partial(read, variant=variant), decode_step=partial(plain.decode_step, variant=variant))
+    bound = partial(keeping, variant=variant, hooks=hooks) if hooks.placed else partial(partial, variant=variant)
+    return Steps(prefill=bound(read), decode_step=bound(plain.decode_step), hooks=hooks)
 
 
 def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capacity: int, dtype: Any) -> Calls:
@@ -76,7 +80,7 @@ def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capa
         return compile_on_call(call) if settings.jit else call
 
     loop = partial(ready, "generate", generate, step=steps.decode_step, capacity=capacity)
-    empty = _state_maker(settings, config, capacity, dtype)
+    empty = _state_maker(settings, steps.hooks, config, capacity, dtype)
     return Calls(
         empty=empty,
         new_state=NewState(make=empty) if settings.jit and settings.shape == "padded" else empty,
@@ -84,12 +88,16 @@ def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capa
         decode_step=ready("decode_step", steps.decode_step),
         generate=loop() if settings.loop == "device" else None,
         in_pieces=in_pieces(settings),
+        hooks=steps.hooks,
     )
 
 
-def _state_maker(settings: EngineSettings, config: ModelConfig, capacity: int, dtype: Any) -> Callable[[int], Any]:
+def _state_maker(
+    settings: EngineSettings, hooks: Hooks, config: ModelConfig, capacity: int, dtype: Any
+) -> Callable[[int], Any]:
     def new_cache(batch: int) -> KVCache:
-        return allocate(config, batch, capacity, dtype, settings)
+        cache = allocate(config, batch, capacity, dtype, settings)
+        return make_room(cache, hooks, config=config, batch=batch, capacity=capacity, dtype=dtype)
 
     def new_buffer(batch: int) -> TokenBuffer:
         return TokenBuffer(tokens=jnp.zeros((batch, capacity), jnp.int32), length=jnp.int32(0))

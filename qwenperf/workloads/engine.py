@@ -48,6 +48,7 @@ class EngineSettings:
     start: str = "request"
     compile_cache: bool = False
     xla_flags: str = "none"
+    hooks: str = "none"
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built.
@@ -131,7 +132,7 @@ def _attention_conflicts(settings: EngineSettings) -> Iterator[str]:
 
 
 _OF_STATIC_CACHE = (
-    "position", "window", "key_block", "cache_layout", "cache_dtype", "prefill_chunk", "bucket", "start",
+    "position", "window", "key_block", "cache_layout", "cache_dtype", "prefill_chunk", "bucket", "start", "hooks",
 )  # fmt: skip
 """What only an engine with a static cache can have."""
 

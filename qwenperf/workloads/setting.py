@@ -103,6 +103,8 @@ _ALL = (
             about="programs compiled at the first request; before it for every declared shape; or loaded from a file"),
     Setting(name="compile_cache", values=(False, True), about="whether jax's persistent compilation cache is on"),
     Setting(name="xla_flags", values=tuple(FLAG_SETS), about="a named set of XLA flags, see workloads.flags"),
+    Setting(name="hooks", values=("capture", "none"),
+            about="whether every step keeps each layer's output on the device, by position (see decode.hooks)"),
 )  # fmt: skip
 
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _ALL}

@@ -1,0 +1,56 @@
+"""What would settle an inconclusive verdict, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from qwenperf.stats import student
+from qwenperf.stats.bounds import Pairs
+from qwenperf.stats.detectable import noise
+from qwenperf.stats.pairs import log_ratio
+from qwenperf.stats.spending import Plan, fail_level, pass_level
+
+_MANY = 200
+"""More pairs than anybody waits for."""
+
+_NOTABLE = 1.2
+
+
+def settle(case: Pairs, margin: float, *, cases: int, plan: Plan, look: int, modes: Sequence[float]) -> str:
+    """Return what would settle a case that ``look`` left open: pairs, a quieter machine, pinning."""
+    advice = [_more_pairs(case, margin, cases, plan, look)]
+    if modes:
+        advice.append(
+            f"the pairs have two modes, at {modes[0]:+.1%} and {modes[1]:+.1%}: pin the processes, or look for what"
+            " differs between them"
+        )
+    if case.widening > _NOTABLE:
+        advice.append(
+            f"neighbouring pairs resemble each other, which widens the interval {case.widening:.1f} times: wait until"
+            " the machine is quiet"
+        )
+    return "; ".join(advice)
+
+
+def _more_pairs(case: Pairs, margin: float, cases: int, plan: Plan, look: int) -> str:
+    count, last = len(case.values), plan.looks[-1]
+    if look < len(plan.looks) - 1:
+        return f"more pairs: {count} of {last} are measured"
+    needed = _needed(case, log_ratio(margin), cases, plan)
+    # Twice as many pairs in noise that is smaller by a third do the same.
+    quiet = noise(case) * math.sqrt(count / needed) if needed else 0.0
+    if needed > _MANY:
+        return f"a quieter machine: pairs that deviate by {quiet:.1%} or less, now {noise(case):.1%}"
+    return f"about {needed} pairs, or pairs that deviate by {quiet:.1%} or less, now {noise(case):.1%}"
+
+
+def _needed(case: Pairs, margin: float, cases: int, plan: Plan) -> int:
+    """Return the pairs after which an estimate as it is now would pass or fail."""
+    look, count = len(plan.looks) - 1, len(case.values)
+    if case.centre >= margin:
+        distance, level = case.centre, fail_level(plan, look, 1 / cases)
+    else:
+        distance, level = margin - case.centre, pass_level(plan, look)
+    spread = case.widening * noise(case) * student.quantile(level, count - 1)
+    return max(count + 1, math.ceil((spread / distance) ** 2)) if distance > 0 else _MANY + 1

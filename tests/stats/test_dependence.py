@@ -1,0 +1,41 @@
+"""How much neighbouring pairs that resemble each other widen an interval."""
+
+import numpy as np
+import pytest
+
+from qwenperf.stats.dependence import lag_one, widening
+from qwenperf.stats.noise import pair_noise
+
+
+def mean_widening(kind, cases, *, by_lot):
+    random = np.random.default_rng(21)
+    drawn = [pair_noise(kind, random, cases=cases, pairs=20, sd=0.05, by_lot=by_lot) for _ in range(100)]
+    return float(np.mean([list(widening(dict(enumerate(noise))).values()) for noise in drawn]))
+
+
+def test_independent_pairs_are_hardly_widened():
+    """Ten cases tell together that there is nothing."""
+    assert mean_widening("iid", 10, by_lot=True) < 1.1
+
+
+def test_correlated_pairs_are_widened_by_what_their_correlation_costs():
+    """A correlation of 0.5 costs the square root of 3."""
+    assert mean_widening("autoregressive", 10, by_lot=False) == pytest.approx(3**0.5, abs=0.2)
+
+
+def test_the_lot_takes_the_correlation_out():
+    """The order of each pair turns the sign of what lasts."""
+    assert mean_widening("autoregressive", 10, by_lot=True) < 1.1
+
+
+def test_the_correlation_is_freed_of_its_bias():
+    """A plain estimate of 0 from 20 pairs is -0.05 in the mean."""
+    random = np.random.default_rng(4)
+    found = [lag_one(random.normal(size=20)) for _ in range(3000)]
+    assert np.mean(found) == pytest.approx(0, abs=0.02)
+
+
+def test_equal_pairs_say_nothing():
+    """No division by nothing."""
+    assert lag_one(np.full(20, 0.1)) is None
+    assert widening({"a": np.full(20, 0.1), "b": np.asarray([1.0])}) == {"a": 1.0, "b": 1.0}

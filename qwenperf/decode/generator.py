@@ -21,7 +21,7 @@ import numpy as np
 from qwenperf.decode.build import build_engine
 from qwenperf.decode.hooks import Hook
 from qwenperf.decode.ladder_engine import LadderEngine
-from qwenperf.decode.programs import NewState, compile_ahead, named
+from qwenperf.decode.programs import NewState, compile_ahead, compile_options, named
 from qwenperf.decode.prompts import Prompts
 from qwenperf.decode.requests import Checked, Limits, check
 from qwenperf.decode.rows import RowResult, RowState, generate_rows, prefill_rows, step_rows
@@ -188,7 +188,8 @@ def build_generator(
     bound = {"config": model.config, "variant": variant_of(chosen), "hooks": engine.calls.hooks}
 
     def ready(name: str, function: Any, **more: Any) -> Any:
-        return compile_ahead(named(name, function, **bound, **more), donate=chosen.donate)
+        call = named(name, function, **bound, **more)
+        return compile_ahead(call, donate=chosen.donate, options=compile_options(chosen))
 
     limits = Limits(vocab_size=model.config.vocab_size, capacity=engine.capacity, bucket=chosen.bucket)
     return Generator(

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from qwenperf.decode.engine import Program
 from qwenperf.decode.state import KVCache, byte_size
+from qwenperf.workloads.engine import EngineSettings
 
 ARGUMENTS = ("params", "tokens", "state", "tables", "count")
 """What the engine's functions are given, in this order; programs name their arguments after them."""
@@ -25,6 +26,8 @@ _HLO_DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": 
 
 
 Key = tuple[int, ...]
+Options = dict[str, str] | None
+"""Options of the compiler, by name."""
 
 
 @dataclass(frozen=True)
@@ -134,15 +137,24 @@ def abstract_tokens(*shape: int) -> Any:
     return jax.ShapeDtypeStruct(shape, jnp.int32)
 
 
-def compile_on_call(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_options(settings: EngineSettings) -> Options:
+    """Return what the compiler is told beside the program."""
+    if settings.fusion != "barriers" or jax.default_backend() != "cpu":
+        return None
+    # On CPU XLA takes barriers away before it fuses, unless that pass, which has an older name, is left out.
+    return {"xla_disable_hlo_passes": "cse_barrier_expander"}
+
+
+def compile_on_call(function: Callable[..., Any], *, options: Options = None) -> Callable[..., Any]:
     """Return ``function`` jitted: it compiles whenever it meets a new shape."""
-    return jax.jit(function)
+    return jax.jit(function, compiler_options=options)
 
 
-def compile_ahead(function: Callable[..., Any], *, donate: bool) -> AheadOfTime:
+def compile_ahead(function: Callable[..., Any], *, donate: bool, options: Options = None) -> AheadOfTime:
     """Return ``function`` as ``AheadOfTime``; ``donate`` gives up the state that it is called with."""
     # Unused arguments are kept, so that a program's parameters are numbered as its arguments are.
-    return AheadOfTime(jitted=jax.jit(function, donate_argnums=(2,) if donate else (), keep_unused=True))
+    donated = (2,) if donate else ()
+    return AheadOfTime(jitted=jax.jit(function, donate_argnums=donated, keep_unused=True, compiler_options=options))
 
 
 def describe(name: str, built: Built) -> Program:

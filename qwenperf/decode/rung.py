@@ -13,7 +13,7 @@ from qwenperf.decode import prefill, step, uncached
 from qwenperf.decode.cache import allocate
 from qwenperf.decode.hooks import NO_HOOKS, Hooks, keeping, make_room
 from qwenperf.decode.loop import generate
-from qwenperf.decode.programs import NewState, compile_ahead, compile_on_call, named
+from qwenperf.decode.programs import NewState, compile_ahead, compile_on_call, compile_options, named
 from qwenperf.decode.reading import in_pieces
 from qwenperf.decode.state import KVCache, StepFunction, TokenBuffer
 from qwenperf.decode.static_position import at_positions, before_positions
@@ -69,15 +69,16 @@ def steps_of(settings: EngineSettings, hooks: Hooks = NO_HOOKS) -> Steps:
 
 def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capacity: int, dtype: Any) -> Calls:
     """Return the functions of a rung, run as ``settings`` say; nothing is compiled yet."""
+    options = compile_options(settings)
 
     def ready(name: str, function: Callable[..., Any], **bound: Any) -> Callable[..., Any]:
         call = named(name, function, config=config, **bound)
         if settings.ahead_of_time:
-            return compile_ahead(call, donate=settings.donate)
+            return compile_ahead(call, donate=settings.donate, options=options)
         if settings.position == "static":
             place = before_positions if name == "prefill" else at_positions
-            return place(call, donate=settings.donate)
-        return compile_on_call(call) if settings.jit else call
+            return place(call, donate=settings.donate, options=options)
+        return compile_on_call(call, options=options) if settings.jit else call
 
     loop = partial(ready, "generate", generate, step=steps.decode_step, capacity=capacity)
     empty = _state_maker(settings, steps.hooks, config, capacity, dtype)

@@ -12,16 +12,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from qwenperf.decode.programs import Options
 from qwenperf.decode.state import KVCache, StepResult
 
 
-def at_positions(function: Callable[..., Any], *, donate: bool) -> Callable[..., Any]:
+def at_positions(function: Callable[..., Any], *, donate: bool, options: Options = None) -> Callable[..., Any]:
     """Return a decode step that is compiled anew at each position; ``donate`` gives up the state."""
 
     def step(params: Any, tokens: Any, state: KVCache, tables: Any, position: int) -> StepResult:
         return _without_length(function(params, tokens, state._replace(length=jnp.int32(position)), tables))
 
-    jitted = _jit(step, function, donate=donate, static_argnums=4)
+    jitted = _jit(step, function, donate=donate, compiler_options=options, static_argnums=4)
 
     def call(params: Any, tokens: Any, state: Any, tables: Any) -> StepResult:
         position = int(state.length)
@@ -30,13 +31,13 @@ def at_positions(function: Callable[..., Any], *, donate: bool) -> Callable[...,
     return call
 
 
-def before_positions(function: Callable[..., Any], *, donate: bool) -> Callable[..., Any]:
+def before_positions(function: Callable[..., Any], *, donate: bool, options: Options = None) -> Callable[..., Any]:
     """Return a prefill whose state knows its position on the host."""
 
     def read(params: Any, tokens: Any, state: KVCache, tables: Any, *span: Any) -> StepResult:
         return _without_length(function(params, tokens, state, tables, *span))
 
-    jitted = _jit(read, function, donate=donate)
+    jitted = _jit(read, function, donate=donate, compiler_options=options)
 
     def call(params: Any, tokens: Any, state: Any, tables: Any, *span: Any) -> StepResult:
         result = jitted(params, tokens, state._replace(length=None), tables, *span)

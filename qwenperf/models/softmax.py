@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from qwenperf.models.attention_forms import FORMS, Grouped, Scores, mix, score
 from qwenperf.models.keys_values import KeysValues, slice_of
+from qwenperf.models.layers import apart
 from qwenperf.models.variant import Variant
 
 
@@ -26,7 +27,7 @@ def attend_at_once(
     score_BKGTS = _masked_scores(query_BKGTC, known, mask_BTS, variant)
     if variant.softmax != "f32":
         score_BKGTS = score_BKGTS.astype(query_BKGTC.dtype)
-    weight_BKGTS = jax.nn.softmax(score_BKGTS, axis=-1).astype(query_BKGTC.dtype)
+    weight_BKGTS = apart(jax.nn.softmax(score_BKGTS, axis=-1), variant).astype(query_BKGTC.dtype)
     return mix(form, weight_BKGTS, known.values)
 
 
@@ -95,7 +96,7 @@ def _seen(mask_BTS: Bool[Array, "B T S"]) -> tuple[Int[Array, ""], Int[Array, ""
 def _masked_scores(query_BKGTC: Grouped, known: KeysValues, mask_BTS: Bool[Array, "B T S"], variant: Variant) -> Scores:
     dtype = query_BKGTC.dtype if variant.softmax == "native" else jnp.dtype(jnp.float32)
     score_BKGTS = score(FORMS[variant.attention], query_BKGTC, known.keys, dtype) * query_BKGTC.shape[-1] ** -0.5
-    return masked(score_BKGTS, mask_BTS, variant.mask)
+    return apart(masked(apart(score_BKGTS, variant), mask_BTS, variant.mask), variant)
 
 
 def masked(score_BKGTS: Scores, mask_BTS: Bool[Array, "B T S"], how: str) -> Scores:

@@ -1,11 +1,13 @@
 """GGUF files, read through the ``gguf`` package: their metadata, and their tensors as parameters.
 
-Tensors are dequantised one by one. The configuration is read by ``gguf_config``, the tokenizer inside is rebuilt by
-``tokenizer``.
+Tensors are dequantised one by one and some rows at a time, straight to their final dtype, and pages of the file that
+were read are given back, so that loading takes little more memory than the result. The configuration is read by
+``gguf_config``, the tokenizer inside is rebuilt by ``tokenizer``.
 """
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,8 @@ from qwenperf.errors import CheckpointError
 from qwenperf.models.assemble import Tensor, assemble
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.families import family_of
-from qwenperf.models.parameters import Params
+from qwenperf.models.parameters import Params, array_dtype
+from qwenperf.models.safetensors_file import empty_aligned
 
 READ_TYPES = (
     Stored.F32, Stored.F16, Stored.BF16, Stored.Q4_0, Stored.Q4_1, Stored.Q5_0, Stored.Q5_1, Stored.Q8_0,
@@ -27,6 +30,7 @@ READ_TYPES = (
 )  # fmt: skip
 ROPE_FACTORS = "rope_freqs.weight"
 """The one tensor that belongs to the configuration."""
+_PIECE_VALUES = 1 << 20
 
 _TOP = {"token_embd": "embed_tokens", "position_embd": "embed_positions", "output_norm": "norm", "output": "lm_head"}
 _LAYER = {
@@ -56,6 +60,7 @@ class _PlainReader(GGUFReader):
     @data.setter
     def data(self, mapped: np.ndarray) -> None:
         self._plain = np.asarray(mapped)
+        self.mapping: mmap.mmap = mapped._mmap  # type: ignore[attr-defined]  # noqa: SLF001  # its only name
 
 
 class GgufFile:
@@ -90,6 +95,10 @@ class GgufFile:
         """The stored tensors, mapped and not read."""
         return tuple(self._reader.tensors)
 
+    def give_back(self) -> None:
+        """Drop what was read from memory; a mapped page counts as resident until then, and is read again if needed."""
+        self._reader.mapping.madvise(mmap.MADV_DONTNEED)
+
 
 def load_gguf(file: GgufFile, config: ModelConfig, dtype: str) -> Params:
     """Return the file's tensors as parameters in ``dtype``.
@@ -104,7 +113,7 @@ def load_gguf(file: GgufFile, config: ModelConfig, dtype: str) -> Params:
             continue
         _check_type(file, stored)
         name = our_name(stored.name)
-        read = _reader(file, stored, _rotary_heads(name, config) if pairs else 0)
+        read = _reader(file, stored, _rotary_heads(name, config) if pairs else 0, array_dtype(dtype))
         tensors[name] = Tensor(name=stored.name, file=file.path, shape=tensor_shape(stored), read=read)
     return assemble(config, tensors, dtype, str(file.path))
 
@@ -135,10 +144,21 @@ def _rotary_heads(name: str, config: ModelConfig) -> int:
     return config.num_key_value_heads if ".k_proj." in name else 0
 
 
-def _reader(file: GgufFile, stored: ReaderTensor, rotary_heads: int) -> Callable[[], np.ndarray]:
+def _reader(file: GgufFile, stored: ReaderTensor, rotary_heads: int, dtype: Any) -> Callable[[], np.ndarray]:
     def read() -> np.ndarray:
-        values = tensor_values(file, stored)
-        return half_split(values, rotary_heads) if rotary_heads else values
+        if len(stored.shape) == 1:
+            return tensor_values(file, stored).astype(dtype)
+        outputs, inputs = shape = tensor_shape(stored)
+        rows = np.arange(outputs)
+        order = half_split(rows, rotary_heads) if rotary_heads else rows
+        values = empty_aligned(shape, np.dtype(dtype))
+        step = max(1, _PIECE_VALUES // inputs)
+        for start in range(0, outputs, step):
+            piece = slice(start, start + step)
+            packed = stored.data[order[piece]] if rotary_heads else stored.data[piece]
+            values[piece] = dequantize(packed, stored.tensor_type)
+            file.give_back()
+        return values
 
     return read
 

@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 
+import gguf
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,6 +58,50 @@ def test_weights_are_held_once(folder, dtype):
     """Loading a bf16 checkpoint peaks at most a fifth above its weights: tensors go to the device one by one."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, str(folder), dtype], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0.9 < float(done.stdout) < 1.2
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """Half as many values in Q8_0, a fifth of them the embedding, which is also the largest tensor."""
+    path = tmp_path_factory.mktemp("packed") / "model.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_block_count(4)
+    writer.add_context_length(64)
+    writer.add_embedding_length(1024)
+    writer.add_feed_forward_length(4096)
+    writer.add_head_count(8)
+    writer.add_layer_norm_rms_eps(1e-6)
+    block, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType.Q8_0]
+    for name, rows, columns in _matrices():
+        zeros = np.zeros((rows, columns // block * size), np.uint8)
+        writer.add_tensor(name, zeros, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    for name in ("output_norm", *(f"blk.{index}.{norm}_norm" for index in range(4) for norm in ("attn", "ffn"))):
+        writer.add_tensor(f"{name}.weight", np.ones(1024, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    yield path
+    path.unlink()
+
+
+def _matrices():
+    yield "token_embd.weight", 20480, 1024
+    for index in range(4):
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            yield f"blk.{index}.{name}.weight", 1024, 1024
+        for name, rows, columns in (("ffn_gate", 4096, 1024), ("ffn_up", 4096, 1024), ("ffn_down", 1024, 4096)):
+            yield f"blk.{index}.{name}.weight", rows, columns
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_packed_weights_are_unpacked_in_pieces(packed, dtype):
+    """Neither the file nor a tensor in f32 is ever whole in memory beside the weights of a GGUF file."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(packed), dtype], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     assert 0.9 < float(done.stdout) < 1.2

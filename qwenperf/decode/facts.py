@@ -8,6 +8,7 @@ from functools import partial
 
 from qwenperf.decode.cache import cache_bytes
 from qwenperf.decode.engine import EngineFacts
+from qwenperf.decode.reading import Piece, pieces
 from qwenperf.decode.state import byte_size
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
@@ -17,15 +18,20 @@ from qwenperf.workloads.engine import EngineSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Counts the arithmetic of forward passes of one model and batch, in FLOPs (a multiply-add is 2)."""
+    """Counts the arithmetic of forward passes of one model and batch, in FLOPs (a multiply-add is 2).
+
+    ``rows`` is how many rows a product with weights has at least; those that fill it up are counted.
+    """
 
     config: ModelConfig
     batch: int
+    rows: int = 1
 
     def forward(self, *, queries: int, keys: float) -> float:
         """Return the FLOPs of ``queries`` positions a row that each see ``keys``, with logits of the last."""
         config = self.config
-        linear = 2 * self.batch * (queries * self._layer_parameters + config.vocab_size * config.hidden_size)
+        length, last = (max(positions, -(-self.rows // self.batch)) for positions in (queries, 1))
+        linear = 2 * self.batch * (length * self._layer_parameters + last * config.vocab_size * config.hidden_size)
         heads = config.num_hidden_layers * config.num_attention_heads * config.head_dim
         return float(linear + 4 * self.batch * heads * queries * keys)
 
@@ -72,9 +78,9 @@ def engine_facts(
         bytes_per_step=_weight_bytes_read(config, params, batch) + read,
         flops_per_step=Work(config=config, batch=batch).forward(queries=1, keys=average_keys),
         flops_per_request=_request_flops(
-            Work(config=config, batch=batch), settings, capacity, prompt_length, new_tokens
+            Work(config=config, batch=batch, rows=settings.rows), settings, capacity, prompt_length, new_tokens
         ),
-        dispatches_per_request=_dispatches(settings, new_tokens),
+        dispatches_per_request=_dispatches(settings, len(pieces(prompt_length, settings, capacity)), new_tokens),
         vocab_size=config.vocab_size,
         settings={**settings.to_json(), "capacity": capacity},
     )
@@ -94,11 +100,18 @@ def _request_flops(work: Work, settings: EngineSettings, capacity: int, prompt_l
     if settings.cache == "none":
         sizes = (capacity if settings.shape == "padded" else length for length in lengths)
         return sum(work.forward(queries=size, keys=size) for size in sizes)
-    prefill = work.forward(queries=prompt_length, keys=prompt_length)
+    prefill = sum(_piece_flops(work, settings, capacity, piece) for piece in pieces(prompt_length, settings, capacity))
     # A step's own token is written first, and seen.
     static = settings.cache == "static"
     keys = (keys_read(settings, capacity, length) if static else length for length in lengths[1:])
     return prefill + sum(work.forward(queries=1, keys=size) for size in keys)
+
+
+def _piece_flops(work: Work, settings: EngineSettings, capacity: int, piece: Piece) -> float:
+    """Count padding as what it is: work. A chunk sees the cache, a prompt that is read whole only itself."""
+    whole = not settings.prefill_chunk
+    keys = piece.width if whole else keys_read(settings, capacity, piece.start + piece.width)
+    return work.forward(queries=piece.width, keys=keys)
 
 
 def keys_read(settings: EngineSettings, capacity: int, filled: int) -> int:
@@ -110,8 +123,8 @@ def keys_read(settings: EngineSettings, capacity: int, filled: int) -> int:
     return (-(-filled // block) - first // block) * block
 
 
-def _dispatches(settings: EngineSettings, new_tokens: int) -> int | None:
+def _dispatches(settings: EngineSettings, prefills: int, new_tokens: int) -> int | None:
     """Return how many programs a request starts; of an engine that dispatches single operations nobody counts them."""
     if not settings.jit:
         return None
-    return 2 if settings.loop == "device" else new_tokens
+    return prefills + (1 if settings.loop == "device" else new_tokens - 1)

@@ -87,3 +87,20 @@ def test_dispatches_are_those_that_a_request_makes(rung, engine, prompt):
     counted.generate(prompt(1, 7), 5)
     started = [name for name in calls if name != "new_state" or asked.settings.shape == "padded"]
     assert len(started) == asked.facts(1, 7, 5).dispatches_per_request
+
+
+@pytest.mark.parametrize(
+    ("settings", "read"),
+    [
+        ("bucket=4", [(8, 8)]),
+        ("prefill_chunk=4", [(4, 16), (4, 16)]),
+        ("prefill_chunk=4+bucket=1", [(4, 16), (3, 16)]),
+    ],
+)
+def test_a_prompt_in_pieces_costs_its_padding_and_a_dispatch_a_piece(settings, read, engine, model):
+    """A padded prompt sees itself, chunks see the whole cache, then come two steps."""
+    work = Work(config=model.config, batch=1)
+    expected = sum(work.forward(queries=queries, keys=keys) for queries, keys in [*read, (1, 16), (1, 16)])
+    facts = engine(f"cached+{settings}").facts(1, 7, 3)
+    assert facts.flops_per_request == expected
+    assert facts.dispatches_per_request == len(read) + 1

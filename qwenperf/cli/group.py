@@ -23,6 +23,7 @@ from qwenperf.errors import OutputError, QwenperfError, UsageError, nearest_advi
 
 COMMANDS = {
     "run": "Measure the cases of a suite, judge them, and keep a trace.",
+    "compare": "Measure two revisions or engines together and say what changed.",
     "gate": "Judge a saved run again, with these or other budgets.",
     "budgets": "Propose budgets from a saved run.",
     "weights": "Fetch the real SmolLM2 weights and check them.",

@@ -1,0 +1,33 @@
+"""What differs between two sides, without judging it: fields of the environment, deterministic metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.records import Json, Metric
+
+STABLE = (
+    "cpu_model", "machine", "isa", "cores", "cpu_quota", "kernel", "governor", "python", "jax", "jaxlib", "libtpu",
+    "platform", "device_kind", "device_count", "xla_flags", "x64", "matmul_precision", "debug_flags",
+)  # fmt: skip
+"""Fields in which two sides must agree before their times are compared. The package's own version may differ."""
+
+
+def environment_differences(base: Json, head: Json) -> dict[str, str]:
+    """Return a line for each stable field that differs, by its name."""
+    return {
+        name: f"{name} is {base.get(name)!r} in base and {head.get(name)!r} in head"
+        for name in STABLE
+        if base and head and base.get(name) != head.get(name)
+    }
+
+
+def changed_metrics(base: Mapping[str, Metric], head: Mapping[str, Metric]) -> Iterator[tuple[str, Metric, Metric]]:
+    """Yield deterministic metrics with a direction that both sides have and that differ."""
+    for name, old in base.items():
+        new = head.get(name)
+        if new is None or old.kind is not Kind.DETERMINISTIC or old.direction is Direction.NONE:
+            continue
+        if new.value != old.value:
+            yield name, old, new

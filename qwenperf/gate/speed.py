@@ -1,0 +1,143 @@
+"""Gate "speed": what the process pairs of a comparison say about one case's time, in words and numbers.
+
+The decision is ``stats.sequential``'s. A slowdown that the first stage finds fails only when fresh pairs, spawned in
+the other order, find it again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from qwenperf.errors import MeasurementError
+from qwenperf.gate.verdict import inconclusive, skipped
+from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord
+from qwenperf.schema.records import Outcome, Verdict
+from qwenperf.stats.pairs import PairEstimate, estimate
+from qwenperf.stats.sequential import Decision, decide
+from qwenperf.stats.spending import Plan
+
+GATE = "speed"
+
+CONFIRM = Plan(looks=(6,), alpha=0.05)
+"""The second stage: a false fail must get through it too, so that it need not be as strict as the first."""
+
+
+def pair_estimates(pairs: Sequence[PairRecord], case: str, stage: int) -> tuple[PairEstimate, ...]:
+    """Return what each whole pair of ``stage`` says of ``case``, in the order of time."""
+    whole = [pair for pair in pairs if pair.stage == stage and pair.failed is None and pair.rounds.get(case)]
+    return tuple(_estimate(pair.rounds[case]) for pair in whole)
+
+
+def _estimate(rounds: Sequence[RoundRecord]) -> PairEstimate:
+    base, head = ([_side(one, one.wall_s, letter) for one in rounds] for letter in "AB")
+    cpu_base, cpu_head = ([_side(one, one.cpu_s, letter) for one in rounds] for letter in "AB")
+    try:
+        return estimate(base, head, cpu_base, cpu_head)
+    except MeasurementError:  # CPU time has a coarse clock and may read 0
+        return estimate(base, head)
+
+
+def _side(one: RoundRecord, times: Sequence[float], letter: str) -> float:
+    """Return the geometric mean of one side's trials, so that a round's ratio is that of its neighbours."""
+    own = [seconds for seconds, turn in zip(times, one.order, strict=True) if turn == letter]
+    return math.exp(sum(map(math.log, own)) / len(own)) if min(own) > 0 else 0.0
+
+
+def decide_cases(
+    comparison: ComparisonRecord,
+    plan: Plan,
+    *,
+    look: int,
+    stage: int = 1,
+    earlier: Mapping[str, Decision] | None = None,
+) -> dict[str, Decision]:
+    """Return the decision on each case that both sides can run, at one look; margins are the comparison's own."""
+    names = [case.id for case in comparison.cases if _runs(case)]
+    values = {name: [one.wall for one in pair_estimates(comparison.pairs, name, stage)] for name in names}
+    values = {name: seen[: plan.looks[look]] for name, seen in values.items() if seen}
+    margins = {name: value for name, value in comparison.plan.get("margins", {}).items() if name in values}
+    return decide(values, margins, plan, look, earlier) if values else {}
+
+
+def _runs(case: ComparedCase) -> bool:
+    return all(side is not None and side.error is None for side in (case.base, case.head))
+
+
+def speed_verdict(
+    case: ComparedCase,
+    pairs: Sequence[PairRecord],
+    stages: Mapping[int, Mapping[str, Decision]],
+    *,
+    same_code: bool = False,
+) -> Verdict:
+    """Return the verdict on one case's time; ``same_code``: both sides are one tree, so nothing can have changed."""
+    first = stages.get(1, {}).get(case.id)
+    if first is None:
+        return skipped(GATE, "not decided: too few whole pairs were measured")
+    second = stages.get(2, {}).get(case.id)
+    outcome, reason = _outcome(case, first, second, same_code=same_code)
+    data = {"stage_1": _data(first), "order": "ABBA and BAAB, spawn order alternated", **_cpu(pairs, case.id)}
+    if second is not None:
+        data["stage_2"] = _data(second)
+    text = f"{_told(first)}{reason}"
+    if outcome is Outcome.INCONCLUSIVE:
+        return inconclusive(GATE, text, detail=_notes(first), advice=_sentence(first.settle), **data)
+    return Verdict(gate=GATE, outcome=outcome, summary=text, detail=_notes(first), data=data)
+
+
+def _outcome(case: ComparedCase, first: Decision, second: Decision | None, *, same_code: bool) -> tuple[Outcome, str]:
+    if first.outcome is not Outcome.FAIL:
+        return first.outcome, ""
+    if second is None:
+        return Outcome.INCONCLUSIVE, "; not confirmed yet"
+    if second.outcome is not Outcome.FAIL:
+        return Outcome.INCONCLUSIVE, f"; {second.pairs} fresh pairs do not confirm it ({_told(second)})"
+    if same_code:
+        return Outcome.INCONCLUSIVE, "; but base and head are the same code: this machine has changed between them"
+    where = ""
+    if _same_programs(case):
+        where = "; the programs are identical, so the time is lost on the host: Python, dispatch or transfers"
+    return Outcome.FAIL, f"; confirmed by {second.pairs} fresh pairs ({second.estimate:+.1%}){where}"
+
+
+def _same_programs(case: ComparedCase) -> bool:
+    return bool(case.base and case.head and case.base.programs) and case.base.programs == case.head.programs  # type: ignore[union-attr]
+
+
+def _told(decision: Decision) -> str:
+    if not math.isfinite(decision.estimate):
+        return f"{decision.pairs} pairs are too few"
+    interval = f"{decision.low:+.1%} to {decision.high:+.1%}" if math.isfinite(decision.high) else "any difference"
+    found = f"time {decision.estimate:+.1%} ({interval}) over {decision.pairs} pairs, margin {decision.margin:.1%}"
+    if decision.outcome is Outcome.INCONCLUSIVE:
+        found += f"; a slowdown of {decision.smallest_effect:.1%} would be found"
+    return found
+
+
+def _notes(decision: Decision) -> tuple[str, ...]:
+    notes = []
+    if decision.modes:
+        centres = " and ".join(f"{mode:+.1%}" for mode in decision.modes)
+        notes.append(f"the pairs fall into two groups, at {centres}: something differs from process to process")
+    if decision.p_permutation is not None:
+        notes.append(f"sign flips of the pairs: p = {decision.p_permutation:.2g}")
+    return tuple(notes)
+
+
+def _cpu(pairs: Sequence[PairRecord], case: str) -> dict[str, float]:
+    """Return the median difference in CPU time, which other work on the machine disturbs less."""
+    ratios = sorted(one.cpu for one in pair_estimates(pairs, case, 1) if one.cpu is not None)
+    return {"cpu": math.expm1(ratios[len(ratios) // 2])} if ratios else {}
+
+
+def _data(decision: Decision) -> dict[str, object]:
+    return {
+        name: value if not isinstance(value, float) or math.isfinite(value) else None
+        for name, value in asdict(decision).items()
+    }
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""

@@ -1,0 +1,190 @@
+"""Verdicts of comparisons, on records as the lab would leave them; noise is seeded."""
+
+import dataclasses
+import math
+import random
+
+import pytest
+
+from qwenperf.gate.comparison import exit_code, judge_comparison
+from qwenperf.gate.saved import compare_saved
+from qwenperf.gate.speed import CONFIRM, decide_cases
+from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideEvidence, SideRecord
+from qwenperf.schema.records import Outcome, Status, metric
+from qwenperf.stats.spending import Plan
+
+CASE = "4x128/cached/b1-p16-n64-f32"
+PLAN = Plan()
+EVIDENCE = SideEvidence(
+    tokens=((1, 2, 3),),
+    programs={"decode_step": "same"},
+    metrics={"temp_bytes": metric("temp_bytes", 1000.0), "weight_bytes": metric("weight_bytes", 4000.0)},
+    extra={"compiles": 3},
+)
+ENVIRONMENT = {"cpu_model": "a", "cores": 2, "jax": "0.10.2", "volatile": {"load": [0.1]}}
+
+
+def make_pairs(slowdown, count, *, stage=1, noise=0.01, seed=1):
+    draw = random.Random(seed)
+    return tuple(
+        PairRecord(
+            number=number,
+            first="base",
+            stage=stage,
+            rounds={CASE: tuple(make_round(slowdown * math.exp(draw.gauss(0, noise))) for _ in range(3))},
+        )
+        for number in range(1, count + 1)
+    )
+
+
+def make_round(ratio):
+    return RoundRecord(order="ABBA", wall_s=(1.0, ratio, ratio, 1.0), cpu_s=(2.0, 2 * ratio, 2 * ratio, 2.0))
+
+
+@pytest.fixture
+def compare():
+    """Return a judge of a comparison with given pairs; ``head`` and ``extra`` overrule parts of it."""
+
+    def judged(pairs, *, confirming=(), head=EVIDENCE, base=EVIDENCE, extra=None, plan=None, environment=ENVIRONMENT):
+        record = ComparisonRecord(
+            id="c",
+            created_at="2026-01-01",
+            base=SideRecord(label="a", kind="revision", environment=ENVIRONMENT),
+            head=SideRecord(label="b", kind="revision", environment=environment),
+            plan={"margin": 0.03, **(plan or {})},
+            declared=(CASE,),
+            cases=(ComparedCase(id=CASE, base=base, head=head),),
+            pairs=(*pairs, *confirming),
+            extra=extra or {},
+        )
+        stages = {}
+        for look, count in enumerate(PLAN.looks):
+            if len(pairs) >= count:
+                stages[1] = decide_cases(record, PLAN, look=look, earlier=stages.get(1))
+        if confirming:
+            stages[2] = decide_cases(record, CONFIRM, look=0, stage=2)
+        return judge_comparison(record, stages)
+
+    return judged
+
+
+def outcome(comparison, gate):
+    return next(verdict for verdict in comparison.cases[0].verdicts if verdict.gate == gate)
+
+
+def test_a_slowdown_that_fresh_pairs_find_again_fails(compare):
+    """With estimate, interval and pairs of both stages in the verdict."""
+    changed = dataclasses.replace(EVIDENCE, programs={"decode_step": "other"})
+    seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 6, stage=2, seed=2), head=changed)
+    verdict = outcome(seen, "speed")
+    assert verdict.outcome is Outcome.FAIL
+    assert "confirmed by 6 fresh pairs" in verdict.summary
+    assert verdict.data["stage_1"]["estimate"] == pytest.approx(0.1, abs=0.02)
+    assert verdict.data["stage_2"]["pairs"] == 6
+    assert verdict.data["cpu"] == pytest.approx(0.1, abs=0.02)
+    assert exit_code(seen) == 1
+
+
+def test_a_slowdown_that_fresh_pairs_do_not_find_is_inconclusive(compare):
+    """Something was slow for a while; the code was not."""
+    verdict = outcome(compare(make_pairs(1.1, 20), confirming=make_pairs(1.0, 6, stage=2)), "speed")
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "do not confirm" in verdict.summary
+
+
+def test_before_it_is_confirmed_nothing_fails(compare):
+    """An interrupted comparison is not red by its first stage alone."""
+    assert outcome(compare(make_pairs(1.1, 20)), "speed").outcome is Outcome.INCONCLUSIVE
+
+
+def test_the_same_programs_blame_the_host(compare):
+    """The device does the same work: a pause in Python is what is left."""
+    seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 6, stage=2, seed=2))
+    assert "the time is lost on the host" in outcome(seen, "speed").summary
+
+
+def test_the_same_code_never_fails(compare):
+    """Whatever the pairs say, it is the machine."""
+    seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 6, stage=2, seed=2), extra={"same_code": True})
+    assert outcome(seen, "speed").outcome is Outcome.INCONCLUSIVE
+    assert exit_code(seen) == 0
+
+
+def test_unchanged_time_passes(compare):
+    """When the interval excludes the margin."""
+    seen = compare(make_pairs(1.0, 6))
+    assert outcome(seen, "speed").outcome is Outcome.PASS
+    assert exit_code(seen) == 0
+
+
+def test_noise_is_inconclusive_and_says_what_would_settle_it(compare):
+    """Exit code 0, or 3 for those who ask."""
+    seen = compare(make_pairs(1.0, 20, noise=0.3))
+    verdict = outcome(seen, "speed")
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "would be found" in verdict.summary
+    assert "quieter machine" in verdict.advice or "pairs" in verdict.advice
+    assert (exit_code(seen), exit_code(seen, "fail")) == (0, 3)
+
+
+def test_a_token_that_changed_fails_first(compare):
+    """By its place, and whatever the clock says."""
+    seen = compare(make_pairs(0.5, 6), head=dataclasses.replace(EVIDENCE, tokens=((1, 9, 3),)))
+    verdict = seen.cases[0].verdicts[0]
+    assert (verdict.gate, verdict.outcome) == ("tokens", Outcome.FAIL)
+    assert verdict.summary == "row 0, new token 1: 2 in base, 9 in head"
+    assert exit_code(seen) == 1
+
+
+def test_more_compiles_and_more_bytes_fail_and_fewer_improve(compare):
+    """Nothing of this depends on the machine's mood."""
+    metrics = {"temp_bytes": metric("temp_bytes", 5000.0), "weight_bytes": metric("weight_bytes", 2000.0)}
+    head = dataclasses.replace(EVIDENCE, metrics=metrics, extra={"compiles": 7})
+    seen = compare(make_pairs(1.0, 6), head=head)
+    assert outcome(seen, "compiles").outcome is Outcome.FAIL
+    assert outcome(seen, "sizes:temp_bytes").outcome is Outcome.FAIL
+    assert outcome(seen, "sizes:weight_bytes").outcome is Outcome.IMPROVED
+
+
+def test_a_case_that_head_broke_fails(compare):
+    """It worked before."""
+    seen = compare((), head=SideEvidence(error="no such preset"))
+    assert outcome(seen, "inventory").outcome is Outcome.FAIL
+    assert exit_code(seen) == 1
+
+
+def test_a_case_that_never_worked_is_not_measured(compare):
+    """Exit 5: never green, and not head's fault."""
+    broken = SideEvidence(error="no such preset")
+    assert exit_code(compare((), base=broken, head=broken)) == 5
+
+
+def test_a_declared_case_that_is_missing_is_never_green(compare):
+    """It is named."""
+    seen = compare(make_pairs(1.0, 6), extra={"missing": ["old/case"]})
+    assert "old/case" in seen.verdicts[0].summary
+    assert exit_code(seen) == 5
+
+
+def test_another_machine_is_not_comparable(compare):
+    """The field is named; what changes from minute to minute does not count."""
+    same = {**ENVIRONMENT, "volatile": {"load": [3.0]}}
+    assert exit_code(compare(make_pairs(1.0, 6), environment=same)) == 0
+    other = {**ENVIRONMENT, "jax": "0.12.0"}
+    seen = compare(make_pairs(1.0, 6), environment=other)
+    assert seen.verdicts[0].summary == "not comparable: jax is '0.10.2' in base and '0.12.0' in head"
+    assert exit_code(seen) == 4
+    assert exit_code(compare(make_pairs(1.0, 6), environment=other, plan={"varies": ["jax"]})) == 0
+
+
+def test_runs_that_were_measured_apart_are_judged_without_a_clock(make_case, make_run):
+    """Compiles and tokens count, times do not."""
+    base, head = make_run(make_case()), make_run(make_case(speed=10.0))
+    seen = compare_saved(base, head)
+    assert outcome(seen, "speed").outcome is Outcome.SKIPPED
+    assert "measured apart" in outcome(seen, "speed").summary
+    assert exit_code(seen) == 0
+    gone = make_run(make_case("naive"))
+    assert exit_code(compare_saved(base, gone)) == 5
+    broken = make_run(make_case(status=Status.FAILED, error="out of memory"))
+    assert exit_code(compare_saved(base, broken)) == 1

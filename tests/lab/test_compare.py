@@ -1,0 +1,74 @@
+"""Whole comparisons with real processes: one tree of code with a pause planted in it, and one that does not start."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import qwenperf
+from qwenperf.cli.compare_progress import PairProgress
+from qwenperf.gate.comparison import exit_code
+from qwenperf.lab.compare import Comparison, create_folder
+from qwenperf.lab.inventory import Inventory
+from qwenperf.lab.pairs import PairOptions
+from qwenperf.lab.sides import Side
+from qwenperf.schema.codec import comparison_loads
+from qwenperf.schema.records import Outcome
+from qwenperf.stats.spending import Plan
+from qwenperf.workloads.case import Case, Workload
+
+PACKAGE = Path(qwenperf.__file__).parent
+CASE = Case(model="tiny", engine="cached-host", workload=Workload(prompt_length=4, new_tokens=16))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a runner of comparisons of this code with ``head``."""
+
+    def compare(head, looks=(6,)):
+        base = Side(name="base", label="base", kind="revision", root=PACKAGE.parent, python=sys.executable)
+        folder = create_folder(tmp_path)
+        record = Comparison(
+            base=base,
+            head=head,
+            inventory=Inventory(shared=(CASE,)),
+            plan=Plan(looks=looks, alpha=0.05),
+            options=PairOptions(rounds=2, trial_s=0.02),
+            folder=folder,
+            listener=PairProgress(lambda _: None),
+            facts={},
+        ).run()
+        assert comparison_loads((folder / "comparison.json").read_text()) == record
+        return record
+
+    return compare
+
+
+@pytest.mark.slow
+def test_a_pause_between_steps_is_found_confirmed_and_blamed_on_the_host(run, tmp_path):
+    """The programs are the same, so that only a clock can see it."""
+    tree = tmp_path / "tree"
+    shutil.copytree(PACKAGE, tree / "qwenperf", ignore=shutil.ignore_patterns("__pycache__"))
+    file = tree / "qwenperf" / "lab" / "pair_worker.py"
+    text = file.read_text()
+    planted = text.replace(
+        "        return engine.generate(", "        time.sleep(0.01)\n        return engine.generate("
+    )
+    assert planted != text
+    file.write_text(planted.replace("import sys\n", "import sys\nimport time\n", 1))
+    head = Side(name="head", label="head", kind="revision", root=tree, python=sys.executable)
+    record = run(head)
+    speed = next(verdict for verdict in record.cases[0].verdicts if verdict.gate == "speed")
+    assert speed.outcome is Outcome.FAIL, json.dumps(speed.data, default=str)
+    assert "the time is lost on the host" in speed.summary
+    assert {pair.stage for pair in record.pairs} == {1, 2}
+    assert exit_code(record) == 1
+
+
+def test_a_side_that_never_starts_ends_the_comparison_soon(run):
+    """Three broken pairs say enough, and nothing is green."""
+    record = run(Side(name="head", label="head", kind="revision", root=PACKAGE.parent, python="/bin/false"))
+    assert [bool(pair.failed) for pair in record.pairs] == [True] * 3
+    assert exit_code(record) == 5

@@ -35,6 +35,7 @@ _CONTENTS = {
     "Options": "qwenperf.lab.options",
     "run_case": "qwenperf.lab.runner",
     "measure_engine": "qwenperf.lab.measure_engine",
+    "measure_step": "qwenperf.lab.measure_step",
 }
 
 __all__ = sorted([*_CONTENTS, "__version__"])  # noqa: PLE0605  (a computed list; the names are above)

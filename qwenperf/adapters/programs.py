@@ -30,7 +30,7 @@ def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> P
     if lower is None:
         return None
     lowered = lower(*args)
-    names = _traced(step, args, len(lowered.args_info[0]))
+    names = _traced(step, args, lowered.args_info[0])
     infos = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]
     donated = [(_argument(names, path), info) for path, info in infos if info.donated]
     return Program(
@@ -77,11 +77,21 @@ def _unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return step, args
 
 
-def _traced(step: Callable[..., Any], args: tuple[Any, ...], count: int) -> list[str]:
-    """Return the names of the ``count`` positional parameters that a program has: static ones are no part of it."""
-    names = list(inspect.signature(step).parameters)[: len(args)]
-    data = [name for name, value in zip(names, args, strict=False) if all(map(_is_data, jax.tree.leaves(value)))]
-    return data if len(data) == count else names[-count:]
+def _traced(step: Callable[..., Any], args: tuple[Any, ...], infos: tuple[Any, ...]) -> list[str]:
+    """Return the names of the positional parameters that a program has: static ones are no part of it."""
+    names, found = list(inspect.signature(step).parameters)[: len(args)], list[str]()
+    for name, value in zip(names, args, strict=False):
+        if len(found) < len(infos) and _fits(value, infos[len(found)]):
+            found.append(name)
+    return found if len(found) == len(infos) else names[-len(infos) :]
+
+
+def _fits(value: Any, info: Any) -> bool:
+    """Say whether ``value`` may be what a program takes as ``info``; a static number rarely looks like an array."""
+    leaves, known = jax.tree.leaves(value), jax.tree.leaves(info)
+    if jax.tree.structure(value) != jax.tree.structure(info) or not all(map(_is_data, leaves)):
+        return False
+    return all(np.shape(leaf) == one.shape for leaf, one in zip(leaves, known, strict=True))
 
 
 def _is_data(leaf: Any) -> bool:

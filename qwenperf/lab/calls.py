@@ -68,7 +68,7 @@ def repeat_calls(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]],
     with watched.log, _kept_refusals(watched.log):
         call = watched.log.watch(function, name)
         for index, arguments in enumerate(calls):
-            _check_alive(name, arguments)
+            check_alive(name, arguments)
             with watched.log.phase("steady" if index else "cold"):
                 watched.result = jax.block_until_ready(call(*arguments))
     return watched
@@ -132,9 +132,9 @@ def _kept_refusals(log: CompileLog) -> Iterator[None]:
         pass
 
 
-def _check_alive(name: str, arguments: tuple[Any, ...]) -> None:
+def check_alive(name: str, arguments: tuple[Any, ...], advice: str = _FRESH) -> None:
     """Refuse arrays that an earlier call gave up, before the runtime does so without naming anything."""
     for path, leaf in jax.tree_util.tree_flatten_with_path(arguments)[0]:
         if isinstance(leaf, jax.Array) and leaf.is_deleted():
             where = f"arguments{jax.tree_util.keystr(path)}"
-            raise UsageError(f"{name} gave up {where} in an earlier call (it is donated).", advice=_FRESH)
+            raise UsageError(f"{name} gave up {where} in an earlier call (it is donated).", advice=advice)

@@ -247,8 +247,11 @@ def describe_cause(cause: CompileCause) -> str:
 def _causes(explanation: Explanation | None, call: _Call | None) -> tuple[CompileCause, ...]:
     """Join both sources: JAX's own causes first, then what only the ledger saw (a sharding, a static value)."""
     told = explanation.causes if explanation else ()
-    known = {(cause.argument, cause.what) for cause in told}
     seen = call.causes if call else ()
+    # JAX has numbers for static arguments, and the ledger their names.
+    named = {cause.after for cause in seen if cause.what == "static"}
+    told = tuple(cause for cause in told if not (cause.what == "static" and cause.after in named))
+    known = {(cause.argument, cause.what) for cause in told}
     return told + tuple(cause for cause in seen if (cause.argument, cause.what) not in known)
 
 

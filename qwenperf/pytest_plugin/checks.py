@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 from qwenperf.errors import EnvironmentUnfitError, UsageError, nearest_advice
 from qwenperf.pytest_plugin.marks import Marks
 from qwenperf.pytest_plugin.session import Recorded, kept, tell
+from qwenperf.schema.metrics import Kind, lookup
 from qwenperf.schema.records import CaseRecord, Verdict
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ UNITS = ("tokens/s", "times", "of roofline")
 
 _BLOCK: Any = object()
 """No subject: the block's form is meant. ``None`` is a subject that somebody forgot to make."""
+
+_WORKER = "PYTEST_XDIST_WORKER"
 
 _SERIAL = "Deselect timed tests in a parallel run, or run them with -p no:xdist or -n0."
 
@@ -137,6 +140,44 @@ class Checks:
         judged = self._settle(case, verdicts, required=required)
         skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED and one.gate != throughput.GATE]
         self.recorded.skipped(self.test, skipped, wrapped=not case.evidence.programs and _has_steps(engine))
+        return judged
+
+    @kept
+    def steps(
+        self,
+        step: Any,
+        *args: Any,
+        carry: int | Mapping[str, int] = 1,
+        calls: int | Sequence[Any] = 4,
+        tokens_per_call: int | None = None,
+    ) -> CaseRecord:
+        """Fail when a jitted function that hands state on to itself recompiles or copies it, or breaks a budget.
+
+        - ``steps(step, state, batch)`` calls ``step`` with the state that it returned, or returned first.
+        - ``steps(step, state, calls=[(batch, 0), (other, 1), ...])`` has other arguments for each call.
+        - ``carry=2`` says that the first two arguments come back first; ``carry={"state": 1}`` which comes back where.
+
+        Two calls may compile. All that is donated must alias, all that is carried must be donated. Budgets are those of
+        ``passes``: ``peak_bytes``, ``calls_per_s``, and ``call_tokens_per_s`` where ``tokens_per_call`` is given.
+        """
+        __tracebackhide__ = True
+        from qwenperf.gate import shapes
+        from qwenperf.gate.evaluate import judge_case
+        from qwenperf.lab.measure_step import measure_step
+        from qwenperf.schema.records import Outcome
+
+        trials = 0 if os.environ.get(_WORKER) else self.marks.trials
+        told = {"test": self.test}
+        case = measure_step(
+            step, *args, carry=carry, calls=calls, trials=trials, tokens_per_call=tokens_per_call, spec=told
+        )
+        budget, named = self._budget(case), self._named(case)
+        if any(lookup(name).kind is Kind.TIMED for name in budget.limits):
+            _refuse_company()
+        verdicts = judge_case(named, self._budgets(named), {}, _environment_class())
+        judged = self._settle(case, verdicts, required=(shapes.GATE, *_budgeted(budget)))
+        skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED]
+        self.recorded.skipped(self.test, skipped, wrapped=False)
         return judged
 
     @kept
@@ -292,7 +333,7 @@ def _refuse_company() -> None:
       EnvironmentUnfitError: pytest-xdist runs tests side by side.
     """
     __tracebackhide__ = True
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    worker = os.environ.get(_WORKER)
     if worker:
         raise EnvironmentUnfitError(
             f"not timed: pytest-xdist runs tests side by side (this is {worker}).", advice=_SERIAL

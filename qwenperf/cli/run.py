@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,10 @@ from qwenperf import units
 from qwenperf.cli.budget_file import budgets_line, find_budgets
 from qwenperf.cli.config import find_project
 from qwenperf.cli.files import named_path
+from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.select import AdHoc, select
-from qwenperf.cli.streams import give_up_terminals, verdict_survives
+from qwenperf.cli.streams import verdict_survives
 from qwenperf.gate.budget_set import BudgetSet
 from qwenperf.settings import INCONCLUSIVE, Settings
 from qwenperf.workloads.case import DTYPES, ENGINES, Case
@@ -119,7 +118,7 @@ def _measure(
         # Who names a number of trials gets that number.
         steady_least_s=STEADY_LEAST_S if settings.trials is None else 0.0,
     )
-    with _interrupts(), progress() as listener:
+    with interrupts(), progress() as listener:
         run = run_cases(
             new_run(folder, suite, cases, describe_commit(Path.cwd())),
             cases,
@@ -137,23 +136,3 @@ def _measure(
             write((*report, Text(told, no_wrap=True)))
     others = [case.extra["exit_code"] for case in run.cases if "exit_code" in case.extra]
     return exit_code(run, settings.inconclusive, others)
-
-
-@contextmanager
-def _interrupts() -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM (CI's) and SIGHUP end the run in order, also where a shell started us with SIGINT ignored."""
-
-    def interrupt(number: int, frame: object) -> None:  # noqa: ARG001  (the signature of a signal handler)
-        if number == signal.SIGHUP:
-            give_up_terminals()
-        raise KeyboardInterrupt
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -18,8 +18,10 @@ from qwenperf.errors import CheckpointError
 
 TOKENIZER = "tokenizer.json"
 _CONTROL, _USER_DEFINED = 3, 4
-_QWEN2_CUT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+# Contractions, words, numbers, punctuation, line ends, blanks: that of tiktoken's cl100k_base but for the numbers.
+_CUT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|"
+    r"\s+(?!\S)|\s+"
 )
 
 
@@ -81,14 +83,17 @@ def metadata_tokenizer(get: Callable[[str], Any], source: str) -> Tokenizer | No
     lost = next((pair for pair in pairs if len(pair) != 2 or "".join(pair) not in vocab), None)
     if lost is not None or len(vocab) != len(tokens):
         raise CheckpointError(f"{source}: tokenizer.ggml.merges and tokens do not fit each other ({lost}).")
-    backend = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=pairs, fuse_unk=False, byte_fallback=False))
-    normalizer, backend.pre_tokenizer = _CUTS[get("tokenizer.ggml.pre")]()
-    if normalizer is not None:
-        backend.normalizer = normalizer
+    way = _WAYS[get("tokenizer.ggml.pre")]
+    backend = tokenizers.Tokenizer(
+        models.BPE(vocab=vocab, merges=pairs, fuse_unk=False, byte_fallback=False, ignore_merges=way.whole_first)
+    )
+    backend.pre_tokenizer = way.cut()
+    if way.composed:
+        backend.normalizer = normalizers.NFC()
     backend.decoder = decoders.ByteLevel()
     _add_special(backend, tokens, get("tokenizer.ggml.token_type") or ())
-    if get("tokenizer.ggml.add_bos_token"):
-        bos = get("tokenizer.ggml.bos_token_id")
+    bos, asked = get("tokenizer.ggml.bos_token_id"), get("tokenizer.ggml.add_bos_token")
+    if bos is not None and (way.leading if asked is None else asked):
         backend.post_processor = processors.TemplateProcessing(
             single=f"{tokens[bos]} $A", special_tokens=[(tokens[bos], bos)]
         )
@@ -100,7 +105,7 @@ def unknown_kind(get: Callable[[str], Any]) -> str:
     model, pre = get("tokenizer.ggml.model"), get("tokenizer.ggml.pre")
     if model != "gpt2":
         return f"tokenizer.ggml.model {model!r}"
-    return "" if pre in _CUTS else f"tokenizer.ggml.pre {pre!r}"
+    return "" if pre in _WAYS else f"tokenizer.ggml.pre {pre!r}"
 
 
 def _add_special(backend: tokenizers.Tokenizer, tokens: Sequence[str], kinds: Sequence[int]) -> None:
@@ -110,19 +115,42 @@ def _add_special(backend: tokenizers.Tokenizer, tokens: Sequence[str], kinds: Se
     backend.add_tokens([AddedToken(token, normalized=False) for token, kind in named if kind == _USER_DEFINED])
 
 
-def _smollm() -> tuple[None, Any]:
-    digits = pre_tokenizers.Digits(individual_digits=True)
-    return None, pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+@dataclass(frozen=True, kw_only=True)
+class _Way:
+    """What stands behind a name of ``tokenizer.ggml.pre``.
+
+    ``composed``: text is normalised to NFC. ``whole_first``: a piece that is a token is that token, whatever the merges
+    say. ``leading``: texts start with the token for it, where the file does not say.
+    """
+
+    cut: Callable[[], Any]
+    composed: bool = False
+    whole_first: bool = False
+    leading: bool = False
 
 
-def _gpt2() -> tuple[None, Any]:
-    return None, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+def _gpt2() -> Any:
+    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
 
 
-def _qwen2() -> tuple[Any, Any]:
-    cut = pre_tokenizers.Split(Regex(_QWEN2_CUT), behavior="isolated")
-    plain_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    return normalizers.NFC(), pre_tokenizers.Sequence([cut, plain_bytes])
+def _smollm() -> Any:
+    return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _gpt2()])
 
 
-_CUTS: Mapping[str, Callable[[], tuple[Any, Any]]] = {"smollm": _smollm, "gpt-2": _gpt2, "qwen2": _qwen2}
+def _cut_with(number: str) -> Callable[[], Any]:
+    def cut() -> Any:
+        split = pre_tokenizers.Split(Regex(_CUT.format(number=number)), behavior="isolated")
+        return pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+    return cut
+
+
+_LLAMA3 = _Way(cut=_cut_with(r"\p{N}{1,3}"), whole_first=True, leading=True)
+_WAYS: Mapping[str, _Way] = {
+    "smollm": _Way(cut=_smollm),
+    "gpt-2": _Way(cut=_gpt2),
+    "qwen2": _Way(cut=_cut_with(r"\p{N}"), composed=True),
+    "llama-bpe": _LLAMA3,
+    "llama3": _LLAMA3,
+    "llama-v3": _LLAMA3,
+}

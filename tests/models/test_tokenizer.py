@@ -39,7 +39,13 @@ METADATA = {
 
 
 @pytest.mark.parametrize(
-    ("pre", "ids"), [("smollm", [3, 4, 4, 0, 5]), ("gpt-2", [3, 4, 4, 0, 5]), ("qwen2", [3, 4, 4, 0, 5])]
+    ("pre", "ids"),
+    [
+        ("smollm", [3, 4, 4, 0, 5]),
+        ("gpt-2", [3, 4, 4, 0, 5]),
+        ("qwen2", [3, 4, 4, 0, 5]),
+        ("llama-bpe", [0, 3, 4, 4, 0, 5]),
+    ],
 )
 def test_metadata(pre, ids):
     """Tokens, merges and special tokens come from the metadata; a leading token where the file asks for one."""
@@ -56,3 +62,73 @@ def test_metadata_that_do_not_fit():
     other = METADATA | {"tokenizer.ggml.pre": "falcon"}
     assert metadata_tokenizer(other.get, "x") is None
     assert "falcon" in unknown_kind(other.get)
+
+
+def pieces(pre, text):
+    """How a text is cut before merges, with blanks as they were."""
+    cut = metadata_tokenizer((METADATA | {"tokenizer.ggml.pre": pre}).get, "x").backend.pre_tokenizer
+    return [text[start:end] for _, (start, end) in cut.pre_tokenize_str(text)]
+
+
+CUTS = [
+    ("qwen2", "in 12345 days", ["in", " ", "1", "2", "3", "4", "5", " days"]),
+    ("llama-bpe", "in 12345 days", ["in", " ", "123", "45", " days"]),
+    ("llama3", "1234567", ["123", "456", "7"]),
+    ("smollm", "in 123", ["in", " ", "1", "2", "3"]),
+    ("gpt-2", "in 12345 days", ["in", " 12345", " days"]),
+    ("llama-bpe", "We'LL see", ["We", "'LL", " see"]),
+    ("gpt-2", "We'LL", ["We", "'", "LL"]),
+    ("llama-bpe", "a  b\n\n c!?\n", ["a", " ", " b", "\n\n", " c", "!?\n"]),
+    ("llama-bpe", "x=(y)", ["x", "=(", "y", ")"]),
+    ("llama-bpe", "-word \tz", ["-word", " ", "\tz"]),
+    ("llama-bpe", "\u65e5\u672c 2024\u5e74", ["\u65e5\u672c", " ", "202", "4", "\u5e74"]),
+]
+
+
+@pytest.mark.parametrize(("pre", "text", "expected"), CUTS)
+def test_text_is_cut_as_each_family_does(pre, text, expected):
+    """Digits one by one, three by three or together; contractions in any case or in small letters only."""
+    assert pieces(pre, text) == expected
+
+
+LLAMA3 = METADATA | {
+    "tokenizer.ggml.pre": "llama-bpe",
+    "tokenizer.ggml.tokens": ["<s>", "a", "b", "c", "ab", "bc", "abc", "\u0120"],
+    "tokenizer.ggml.merges": ["b c", "a b"],
+    "tokenizer.ggml.token_type": [3] + [1] * 7,
+}
+
+
+def test_a_piece_that_is_a_token_is_not_merged():
+    """Llama 3's tokens are more than its merges reach; in a longer piece the merges decide again."""
+    encode = metadata_tokenizer((LLAMA3 | {"tokenizer.ggml.add_bos_token": False}).get, "x").encode
+    assert encode("abc") == [6]
+    assert encode("abcc") == [1, 5, 3]
+    qwen = metadata_tokenizer((LLAMA3 | {"tokenizer.ggml.pre": "qwen2"}).get, "x")
+    assert qwen.encode("abc") == [1, 5]
+
+
+def test_the_leading_token_is_the_files_to_refuse():
+    """Llama 3 has one unless the file says no, others have none unless it says yes; decoding leaves it out."""
+    llama = metadata_tokenizer(LLAMA3.get, "x")
+    assert llama.encode("a") == [0, 1]
+    assert llama.decode([0, 1, 7, 2]) == "a b"
+    assert metadata_tokenizer((LLAMA3 | {"tokenizer.ggml.add_bos_token": False}).get, "x").encode("a") == [1]
+    nameless = {name: value for name, value in LLAMA3.items() if name != "tokenizer.ggml.bos_token_id"}
+    assert metadata_tokenizer(nameless.get, "x").encode("a") == [1]
+
+
+def test_any_text_comes_back(smollm2):
+    """Over a real vocabulary of bytes, whatever cuts it: what was encoded is decoded to itself."""
+    vocab = smollm2.tokenizer.backend.get_vocab()
+    tokens = sorted(vocab, key=vocab.get)
+    letters = {token for token in tokens if len(token) == 1}
+    data = LLAMA3 | {
+        "tokenizer.ggml.tokens": ["<s>", *sorted(letters), "th", "the"],
+        "tokenizer.ggml.merges": ["t h", "th e"],
+        "tokenizer.ggml.token_type": [3] + [1] * (len(letters) + 2),
+    }
+    text = "the 1234 caf\u00e9s\n\n  it's\t\u65e5\u672c \U0001f600!"
+    for pre in ("llama-bpe", "qwen2", "gpt-2", "smollm"):
+        tokenizer = metadata_tokenizer((data | {"tokenizer.ggml.pre": pre}).get, "x")
+        assert tokenizer.decode(tokenizer.encode(text)) == text, pre

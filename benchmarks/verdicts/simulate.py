@@ -23,7 +23,7 @@ from benchmarks.verdicts.scenarios import CALM_SD, CASES, PAIRS, Scenario, recor
 from benchmarks.verdicts.table import markdown, rate
 from qwenperf.schema.records import Outcome
 from qwenperf.stats.confirm import confirm
-from qwenperf.stats.sequential import Plan, judge
+from qwenperf.stats.sequential import Plan, judge, outcomes
 
 Array = NDArray[np.float64]
 Counts = dict[str, Any]
@@ -75,35 +75,38 @@ def measure(name: str, count: int, seed: int) -> Mapping[str, Any]:
     return {
         "unchanged": unchanged(scenario, count, random),
         "changed": changed(scenario, count, random),
-        "detectable": detectable(scenario, max(count // 2, 1), random),
+        "detectable": detectable(scenario, max(count // 4, 1), random),
     }
 
 
 def unchanged(scenario: Scenario, count: int, random: np.random.Generator) -> Counts:
     """Count pull requests with any false fail, before and after confirmation, and outcomes of their cases."""
     fails = confirmed = improved = calm = calm_fails = 0
-    outcomes = dict.fromkeys(("pass", "inconclusive"), 0)
+    kinds = dict.fromkeys(("pass", "inconclusive"), 0)
     for _ in range(count):
         sd = math.exp(random.uniform(math.log(WIDE[0]), math.log(WIDE[1])))
         is_calm = scenario.deviations is None or sd <= CALM_SD
-        made = judge(_named(scenario.draw(random, sd)), {}, Plan())
-        failed = {case for case, decision in made.items() if decision.outcome is Outcome.FAIL}
+        pairs = _named(scenario.draw(random, sd))
+        made = outcomes(pairs, {}, Plan())
+        failed = {case for case, outcome in made.items() if outcome is Outcome.FAIL}
         fails += bool(failed)
         calm += is_calm
         calm_fails += is_calm and bool(failed)
-        improved += any(decision.outcome is Outcome.IMPROVED for decision in made.values())
+        improved += any(outcome is Outcome.IMPROVED for outcome in made.values())
         if failed:
             fresh = {case: x for case, x in _named(scenario.draw(random, sd)).items() if case in failed}
-            confirmed += any(two.outcome is Outcome.FAIL for two in confirm(made, fresh, Plan()).values())
-        for outcome in outcomes if is_calm else ():
-            outcomes[outcome] += sum(decision.outcome == outcome for decision in made.values())
+            confirmed += any(
+                two.outcome is Outcome.FAIL for two in confirm(judge(pairs, {}, Plan()), fresh, Plan()).values()
+            )
+        for kind in kinds if is_calm else ():
+            kinds[kind] += sum(outcome == kind for outcome in made.values())
     return {
         "any_false_fail": rate(fails, count),
         "any_false_fail_calm": rate(calm_fails, calm),
         "any_confirmed": rate(confirmed, count),
         "any_false_improved": rate(improved, count),
-        "calm_cases_passed": rate(outcomes["pass"], calm * CASES),
-        "calm_cases_inconclusive": rate(outcomes["inconclusive"], calm * CASES),
+        "calm_cases_passed": rate(kinds["pass"], calm * CASES),
+        "calm_cases_inconclusive": rate(kinds["inconclusive"], calm * CASES),
     }
 
 
@@ -111,17 +114,15 @@ def changed(scenario: Scenario, count: int, random: np.random.Generator) -> Coun
     """Count what is said of one case that is slower, among nine others, on calm pairs."""
     found: Counts = {}
     for case, effect in enumerate(EFFECTS):
-        found[f"{effect:+.0%}"] = dict.fromkeys(("fail", "inconclusive", "pass", "stopped_early"), 0)
+        found[f"{effect:+.0%}"] = dict.fromkeys(("fail", "inconclusive", "pass"), 0)
         found[f"{effect:+.0%}"]["case"] = case
     for _ in range(count):
         sd = random.uniform(*(scenario.deviations or (0, 0)))
         noise = scenario.draw(random, sd)
         noise[: len(EFFECTS)] += np.log1p(EFFECTS)[:, None]
-        made = judge(_named(noise), {}, Plan())
+        made = outcomes(_named(noise), {}, Plan())
         for effect in found.values():
-            decision = made[f"case {effect['case']}"]
-            effect[decision.outcome] += 1
-            effect["stopped_early"] += decision.outcome is Outcome.FAIL and decision.pairs < PAIRS
+            effect[made[f"case {effect['case']}"]] += 1
     return {name: {key: rate(effect[key], count) for key in effect if key != "case"} for name, effect in found.items()}
 
 

@@ -36,7 +36,8 @@ class Pairs:
     @cached_property
     def deviation(self) -> float:
         """Standard deviation of the pairs, by their own sum of squares."""
-        return float(self.values.std(ddof=1))
+        distances = self.values - self.values.sum() / len(self.values)
+        return math.sqrt(float(distances @ distances) / (len(self.values) - 1))
 
     @cached_property
     def flips(self) -> float:

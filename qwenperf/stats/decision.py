@@ -22,11 +22,12 @@ CROSS_CHECK_PAIRS = 12
 class Decision:
     """What the pairs of one case say at a look; differences are relative (0.05: head is 5% slower).
 
-    fail: ``low`` above 0 and ``estimate`` at least the margin. pass: ``high`` below the margin. improved: ``high``
-    below 0 at the strict level of ``low``, and ``estimate`` at most minus the margin. ``smallest_effect`` is the
-    slowdown that the plan's last look finds with its ``power`` in noise like this. ``p_permutation`` is the share of
-    sign flips at least as far to the side of the estimate; ``modes`` are the centres of two groups of pairs, or empty.
-    ``widening`` is how much wider the interval is because neighbouring pairs resemble each other.
+    fail: ``low`` above 0 and ``estimate`` at least the margin. improved: ``high`` below 0 at the strict level of
+    ``low``, and ``estimate`` at most minus the margin. pass: ``high`` below the margin; before the last look, a case
+    that may yet prove to be improved stays open. ``smallest_effect`` is the slowdown that the plan's last look finds
+    with its ``power`` in noise like this. ``p_permutation`` is the share of sign flips at least as far to the side of
+    the estimate; ``modes`` are the centres of two groups of pairs, or empty. ``widening`` is how much wider the
+    interval is because neighbouring pairs resemble each other.
     """
 
     outcome: Outcome

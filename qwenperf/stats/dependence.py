@@ -30,8 +30,12 @@ def widening(cases: Mapping[str, Array]) -> dict[str, float]:
     properties of autocorrelated time-series" (1946). r is the mean of the cases' lag-1 correlations, freed of its bias;
     a case that shows more than that and 2 standard errors of its own is widened by what it shows beyond those.
     """
-    shown = {name: lag_one(values) for name, values in cases.items() if len(values) >= _LEAST}
-    known = {name: r for name, r in shown.items() if r is not None}
+    lengths = {len(values) for values in cases.values() if len(values) >= _LEAST}
+    known: dict[str, float] = {}
+    for length in lengths:
+        names = [name for name, values in cases.items() if len(values) == length]
+        found = lag_one(np.stack([cases[name] for name in names]))
+        known |= {name: r for name, r in zip(names, found.tolist(), strict=True) if math.isfinite(r)}
     if not known:
         return dict.fromkeys(cases, 1.0)
     error = 1 / math.sqrt(float(np.mean([len(cases[name]) for name in known])))
@@ -40,22 +44,22 @@ def widening(cases: Mapping[str, Array]) -> dict[str, float]:
     return {name: _factor(max(shared, own.get(name, 0.0))) for name in cases}
 
 
-def lag_one(values: Array) -> float | None:
-    """Return the lag-1 correlation of ``values`` without its bias, -(1 + 3 r) / n; ``None`` where all are equal.
+def lag_one(rows: Array) -> Array:
+    """Return the lag-1 correlation of each row without its bias, -(1 + 3 r) / n; not a number where all are equal.
 
-    Kendall, "Note on bias in the estimation of autocorrelation" (1954). One wild value is pulled in to 3 scaled median
-    deviations first, so that it hides nothing.
+    Kendall, "Note on bias in the estimation of autocorrelation" (1954). Wild values are pulled in to 3 scaled median
+    deviations first, so that one of them hides nothing.
     """
-    deviations = values - np.median(values)
-    scale = 3 * 1.4826 * float(np.median(np.abs(deviations)))
-    if scale > 0:
-        deviations = np.minimum(np.maximum(deviations, -scale), scale)
-    deviations = deviations - deviations.sum() / len(values)
-    square = float(deviations @ deviations)
-    if square <= 1e-24:
-        return None
-    count = len(values)
-    return (float(deviations[1:] @ deviations[:-1]) / square + 1 / count) / (1 - 3 / count)
+    count = rows.shape[1]
+    deviations = rows - np.median(rows, axis=1, keepdims=True)
+    scale = 3 * 1.4826 * np.median(np.abs(deviations), axis=1, keepdims=True)
+    scale[scale == 0] = np.inf
+    deviations = np.minimum(np.maximum(deviations, -scale), scale)
+    deviations -= deviations.sum(axis=1, keepdims=True) / count
+    square = (deviations**2).sum(axis=1)
+    square[square <= 1e-24] = np.nan
+    products = (deviations[:, 1:] * deviations[:, :-1]).sum(axis=1)
+    return np.asarray((products / square + 1 / count) / (1 - 3 / count))
 
 
 def _factor(correlation: float) -> float:

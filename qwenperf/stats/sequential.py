@@ -24,7 +24,7 @@ from qwenperf.stats.dependence import widening
 from qwenperf.stats.pairs import log_ratio
 from qwenperf.stats.spending import LEAST_PAIRS, Plan, pass_level
 
-__all__ = ["Decision", "Plan", "decide", "judge"]
+__all__ = ["Decision", "Plan", "decide", "judge", "outcomes"]
 
 Array = NDArray[np.float64]
 
@@ -57,14 +57,23 @@ def judge(pairs: Mapping[str, Sequence[float]], margins: Mapping[str, float], pl
 
     Looks that no case has new pairs for are left out, so that no pair is judged twice.
     """
+    return {name: describe(found, len(pairs), plan) for name, found in _all_looks(pairs, margins, plan).items()}
+
+
+def outcomes(pairs: Mapping[str, Sequence[float]], margins: Mapping[str, float], plan: Plan) -> dict[str, Outcome]:
+    """Return the outcomes of ``judge`` alone, in half the time: for simulations."""
+    return {name: found.outcome for name, found in _all_looks(pairs, margins, plan).items()}
+
+
+def _all_looks(pairs: Mapping[str, Sequence[float]], margins: Mapping[str, float], plan: Plan) -> dict[str, Finding]:
     most = max((len(case) for case in pairs.values()), default=0)
     found: dict[str, Finding] = {}
     for look, count in enumerate(plan.looks):
-        if look and most <= plan.looks[look - 1]:
-            break
         made = {name: finding.outcome for name, finding in found.items() if finding.outcome is not OPEN}
+        if look and (most <= plan.looks[look - 1] or len(made) == len(pairs)):
+            break
         found |= _findings({name: case[:count] for name, case in pairs.items()}, margins, plan, look, made)
-    return {name: describe(found[name], len(pairs), plan) for name in pairs}
+    return {name: found[name] for name in pairs}
 
 
 def _findings(
@@ -84,10 +93,10 @@ def _findings(
         if name not in made and len(case) >= LEAST_PAIRS
     }
     # A case that failed (or improved) has used its share of alpha, and frees it; one that passed has used none.
-    outcomes = list(made.values())
-    slower = claims(cases, len(pairs) - outcomes.count(Outcome.FAIL), plan, look)
+    verdicts = list(made.values())
+    slower = claims(cases, len(pairs) - verdicts.count(Outcome.FAIL), plan, look)
     mirrored = {name: case.mirrored for name, case in cases.items()}
-    faster = claims(mirrored, len(pairs) - outcomes.count(Outcome.IMPROVED), plan, look)
+    faster = claims(mirrored, len(pairs) - verdicts.count(Outcome.IMPROVED), plan, look)
     typical = float(np.median([case.deviation for case in cases.values()])) if cases else 0.0
     found = {}
     for name in values.keys() - made.keys():
@@ -95,7 +104,9 @@ def _findings(
         low, high, outcome = -math.inf, math.inf, OPEN
         if case is not None:
             low, high = slower[name], _high(case, typical, pass_level(plan, look))
-            outcome = _outcome(case.centre, low, high, -faster[name], log_ratio(margin))
+            outcome = _outcome(
+                case.centre, low, high, -faster[name], log_ratio(margin), last=look == len(plan.looks) - 1
+            )
             high = -faster[name] if outcome is Outcome.IMPROVED else high
         found[name] = Finding(
             outcome=outcome, low=low, high=high, margin=margin, count=len(values[name]), look=look, case=case
@@ -114,12 +125,13 @@ def _high(case: Pairs, typical: float, level: float) -> float:
     return high
 
 
-def _outcome(estimate: float, low: float, high: float, surely_below: float, margin: float) -> Outcome:
+def _outcome(estimate: float, low: float, high: float, surely_below: float, margin: float, *, last: bool) -> Outcome:
     if low > 0 and estimate >= margin:
         return Outcome.FAIL
     if surely_below < 0 and estimate <= -margin:
         return Outcome.IMPROVED
-    return Outcome.PASS if high < margin else OPEN
+    # What may yet prove to be improved, which 6 pairs cannot prove, is not passed before the last look.
+    return Outcome.PASS if high < margin and (last or estimate > -margin) else OPEN
 
 
 def _check_plan(pairs: Mapping[str, object], margins: Mapping[str, float], plan: Plan, look: int) -> None:

@@ -31,11 +31,10 @@ def test_the_lot_takes_the_correlation_out():
 def test_the_correlation_is_freed_of_its_bias():
     """A plain estimate of 0 from 20 pairs is -0.05 in the mean."""
     random = np.random.default_rng(4)
-    found = [lag_one(random.normal(size=20)) for _ in range(3000)]
-    assert np.mean(found) == pytest.approx(0, abs=0.02)
+    assert np.mean(lag_one(random.normal(size=(3000, 20)))) == pytest.approx(0, abs=0.02)
 
 
 def test_equal_pairs_say_nothing():
     """No division by nothing."""
-    assert lag_one(np.full(20, 0.1)) is None
+    assert np.isnan(lag_one(np.full((1, 20), 0.1))).all()
     assert widening({"a": np.full(20, 0.1), "b": np.asarray([1.0])}) == {"a": 1.0, "b": 1.0}

@@ -1,0 +1,72 @@
+"""The simulation of pull requests: its parts, and one small run."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def verdicts(repository):
+    sys.path.insert(0, str(repository))
+    from benchmarks.verdicts import others, scenarios, simulate, table
+
+    return {"others": others, "scenarios": scenarios, "simulate": simulate, "table": table}
+
+
+def test_the_recording_holds_the_deviations_that_its_page_states(verdicts):
+    """To the third digit; three of six are calm."""
+    found = {one.name: one for one in verdicts["scenarios"].recordings()}
+    assert {name: round(one.pairs.std(ddof=1), 3) for name, one in found.items()} == {
+        "default 1": 0.095,
+        "pin 1": 0.049,
+        "duet 1": 0.135,
+        "default 2": 0.040,
+        "pin 2": 0.044,
+        "duet 2": 0.121,
+    }
+    assert sorted(name for name, one in found.items() if one.calm) == ["default 2", "pin 1", "pin 2"]
+
+
+@pytest.mark.parametrize(
+    ("hits", "count", "low", "high"), [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0)]
+)
+def test_rates_carry_the_interval_of_wilson(verdicts, hits, count, low, high):
+    """Figures from the paper's formula by hand."""
+    found = verdicts["table"].rate(hits, count)
+    assert (found["low"], found["high"]) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_the_slowdown_that_is_found_in_80_of_100_is_read_off_a_curve(verdicts):
+    """Where the truth is known."""
+    random = np.random.default_rng(1)
+    slowdowns = random.uniform(0.01, 0.15, size=20_000)
+    fails = random.random(20_000) < 1 / (1 + np.exp(-(slowdowns - 0.06) / 0.01))
+    assert verdicts["simulate"].found_in(slowdowns, fails, 0.8) == pytest.approx(0.06 + 0.01 * np.log(4), abs=0.001)
+
+
+def test_the_rules_in_use_say_what_they_document(verdicts):
+    """Twelve rounds a side, 7% slower but for one stalled round of base."""
+    base = np.asarray([1.0] * 11 + [3.0]) + np.arange(12) * 1e-4
+    head = np.full(12, 1.07) + np.arange(12) * 1e-4
+    rules = verdicts["others"].RULES
+    assert {name for name, rule in rules.items() if rule(base, head)} == {"pytest-benchmark min:5%"}
+    assert {name for name, rule in rules.items() if rule(base, head * 1.2)} >= {"asv continuous, factor 1.1"}
+
+
+def test_the_ranks_of_asv_are_those_of_mann_and_whitney(verdicts):
+    """All of head above all of base, 12 each: U = 144, z = (72 - 0.5) / sqrt(300)."""
+    found = verdicts["others"].mann_whitney_p(np.arange(12.0), np.arange(12.0) + 20)
+    assert found == pytest.approx(3.66e-5, rel=0.01)
+
+
+def test_a_small_run_measures_every_kind_of_noise_and_writes_both_files(verdicts, tmp_path, monkeypatch, capsys):
+    """Every rate with its interval, the command that made them, and the tables on the terminal."""
+    monkeypatch.setattr(sys, "argv", ["simulate", "--count", "4", "--jobs", "1", "--out", str(tmp_path)])
+    verdicts["simulate"].main()
+    found = json.loads((tmp_path / "simulated.json").read_text())
+    assert set(found["noise"]) == set(verdicts["scenarios"].scenarios())
+    assert found["command"].endswith("--count 4 --seed 20261128")
+    assert found["noise"]["iid"]["changed"]["+10%"]["fail"]["count"] == 4
+    assert (tmp_path / "simulated.md").read_text() == capsys.readouterr().out.removesuffix("\n")

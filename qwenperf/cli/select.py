@@ -22,7 +22,7 @@ from qwenperf.errors import (
 )
 from qwenperf.settings import Settings
 from qwenperf.workloads.case import ENGINES, Case, Workload
-from qwenperf.workloads.engine import parse_engine, rung_of
+from qwenperf.workloads.engine import BEST, parse_engine, rung_of
 from qwenperf.workloads.models import PRESETS
 from qwenperf.workloads.suites import find_suite
 
@@ -149,7 +149,7 @@ def check_engine(name: str) -> str:
       UnknownNameError: no such rung, setting or value; offers the nearest.
       ConfigError: settings that exclude each other.
     """
-    _known("engine", rung_of(name), ENGINES)
+    _known("engine", rung_of(name), (*ENGINES, *BEST))
     parse_engine(name)
     return name
 

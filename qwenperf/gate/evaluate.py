@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from qwenperf.gate import carried, memory, rotary, scaling, shapes, throughput, tokens
+from qwenperf.gate import memory, rotary, scaling, shapes, throughput, tokens
 from qwenperf.gate.budget_set import BudgetSet, CaseBudget
 from qwenperf.gate.environment import UNKNOWN, environment_class
 from qwenperf.gate.limits import Limit, check
@@ -15,10 +15,7 @@ from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verd
 from qwenperf.workloads.suites import SUITES
 
 GATES = (shapes.GATE, tokens.GATE, rotary.GATE, memory.GATE, throughput.GATE, scaling.GATE)
-"""Every gate on an engine, in the order in which verdicts are shown."""
-
-STEP_GATES = (shapes.GATE, carried.GATE)
-"""The gates on a function that hands state on to itself; those of engines that have a budget judge it too."""
+"""Every gate, in the order in which verdicts are shown."""
 
 _METRIC_OF = {gate.GATE: gate.METRIC for gate in (shapes, throughput, scaling)}
 _OWNED = tuple(_METRIC_OF.values())
@@ -36,6 +33,7 @@ def judge_case(
     gates = [_declared(verdict, budget) for verdict in _gates(case, budget, peers)]
     if case.spec.get("reference"):
         gates = [_reference(case, verdict, budget) for verdict in gates]
+    gates = [_on_purpose(case, verdict, budget) for verdict in gates]
     verdicts = [*gates, *_metrics(case, budget)]
     if case.status is not Status.MEASURED:
         verdicts = [_not_measured(case, verdict) for verdict in verdicts]
@@ -57,8 +55,6 @@ def judge_run(run: RunRecord, budgets: BudgetSet) -> RunRecord:
 
 
 def _gates(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]) -> list[Verdict]:
-    if "step" in case.spec:
-        return _step_gates(case, budget, peers)
     return [
         shapes.judge(case, budget),
         tokens.judge(case),
@@ -67,17 +63,6 @@ def _gates(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]
         throughput.judge(case, budget, peers),
         scaling.judge(case, budget),
     ]
-
-
-def _step_gates(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]) -> list[Verdict]:
-    """Judge a step; a budget that only engines can keep is not left out, and so is not judged."""
-    verdicts = [shapes.judge(case, budget), carried.judge(case)]
-    speed = budget.min_times is not None or budget.min_roofline_share is not None
-    if speed or throughput.METRIC in budget.limits:
-        verdicts.append(throughput.judge(case, budget, peers))
-    if scaling.METRIC in budget.limits:
-        verdicts.append(scaling.judge(case, budget))
-    return verdicts
 
 
 def _declared(verdict: Verdict, budget: CaseBudget) -> Verdict:
@@ -111,6 +96,19 @@ def _reference(case: CaseRecord, verdict: Verdict, budget: CaseBudget) -> Verdic
     if verdict.gate == shapes.GATE and any(event.refused for event in case.evidence.compiles):
         return verdict
     return skipped(verdict.gate, f"{case.spec.get('engine')} is a reference rung, there to be measured against")
+
+
+def _on_purpose(case: CaseRecord, verdict: Verdict, budget: CaseBudget) -> Verdict:
+    """Excuse an engine from a gate that finds what the engine's name asks for, and keep what the gate says.
+
+    A budget that asks for the metric and a refused call are no part of what was asked for.
+    """
+    stated = case.spec.get("on_purpose")
+    causes = stated.get(verdict.gate) if isinstance(stated, Mapping) else None
+    refused = any(event.refused for event in case.evidence.compiles)
+    if not causes or verdict.outcome is not Outcome.FAIL or refused or _METRIC_OF.get(verdict.gate) in budget.limits:
+        return verdict
+    return skipped(verdict.gate, f"on purpose ({', '.join(causes)}): {verdict.summary}")
 
 
 def _not_measured(case: CaseRecord, verdict: Verdict) -> Verdict:

@@ -15,11 +15,14 @@ from rich.text import Text
 
 from qwenperf import units
 from qwenperf.gate.verdict import NOT_JUDGED, skip_reason, worst
+from qwenperf.report.cells import compiles, rung, tokens
 from qwenperf.report.claims import claims_report
 from qwenperf.report.extrapolated import LEGEND, is_extrapolated, marked
+from qwenperf.report.ladder import ladder_report
 from qwenperf.report.speedup import BASE_RUNG, speedup_lines, value
 from qwenperf.report.styles import STYLES
 from qwenperf.schema.records import CaseRecord, Finding, Outcome, RunRecord, Severity, Status, Verdict
+from qwenperf.workloads.ladder import PLATFORMS
 
 _TEXT_LIMIT = 160
 
@@ -37,8 +40,11 @@ def run_report(run: RunRecord, places: Places) -> Iterator[RenderableType]:
     """Yield the whole report of a run: tables, remarks, real text, what failed, speed-up, files."""
     for title, cases in groups(run.cases):
         yield Text(title, style="bold")
-        yield rung_table(cases)
-        yield Text(legend(cases), style="dim")
+        if run.suite in PLATFORMS:
+            yield from ladder_report(run.suite, cases)
+        else:
+            yield rung_table(cases)
+            yield Text(legend(cases), style="dim")
         yield Text()
     yield from claims_report(run)
     yield from _lines(dict.fromkeys(said(case) for case in run.cases))
@@ -91,27 +97,6 @@ def _row(case: CaseRecord, base: float | None) -> Iterator[str | Text]:
     mbu = value(case, "mbu")
     yield "-" if mbu is None else f"{100 * mbu:.{0 if mbu >= 0.1 else 1}f}%"
     yield verdict_word(case)
-
-
-def rung(case: CaseRecord) -> str:
-    """Return the engine's name."""
-    return str(case.spec.get("engine", case.id))
-
-
-def compiles(case: CaseRecord) -> str:
-    """Return compiles in the cold and in the steady phase, ``20/0``."""
-    counts = [value(case, name) for name in ("compiles_cold", "compiles_steady")]
-    return "-" if counts == [None, None] else "/".join("-" if count is None else f"{count:.0f}" for count in counts)
-
-
-def tokens(case: CaseRecord) -> str:
-    """Say whether the tokens equal uncached ones: ``equal``, ``near-tie`` or ``differ``; or how far logits are off."""
-    divergence = case.evidence.divergence
-    if divergence is None:
-        return "-"
-    if "approximate" in case.spec and divergence.max_logit_error is not None:
-        return f"off {divergence.max_logit_error:.0e}"
-    return "equal" if divergence.equal else "near-tie" if divergence.near_tie else "differ"
 
 
 def verdict_word(case: CaseRecord) -> Text:

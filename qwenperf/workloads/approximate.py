@@ -21,8 +21,8 @@ LOGIT_ERROR: Mapping[str, Mapping[Value, float]] = {
 """By setting and value: |error| of a logit as a share of the largest |logit| of its row and step.
 
 Chosen from the step of each rounding, not fitted: with Gaussian weights int8 a channel is off by about 1% a product,
-int4 in groups of 32 by 8%; errors of many layers add up to a few times that. A value that is not listed is exact, or,
-as a window shorter than the sequence, makes another model, which no bound excuses.
+int4 in groups of 32 by 8%; errors of many layers add up to a few times that. A value that is not listed is exact; a
+window is another model, and the truth that it is held to has the same window.
 """
 
 

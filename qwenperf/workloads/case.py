@@ -10,6 +10,7 @@ from typing import Any
 from qwenperf.errors import ConfigError, UnknownNameError
 from qwenperf.workloads.approximate import approximations, logit_bound
 from qwenperf.workloads.engine import RUNGS, parse_engine, rung_of
+from qwenperf.workloads.mistakes import on_purpose
 
 DTYPES = ("f32", "bf16")
 ENGINES = tuple(RUNGS)
@@ -18,7 +19,7 @@ ENGINES = tuple(RUNGS)
 REFERENCE_RUNGS = ("eager", "naive", "padded", "cached-concat")
 """Rungs that exist to be measured against: their tokens are judged, their shapes and speed are not."""
 
-_TOLD = ("reference", "approximate")
+_TOLD = ("reference", "approximate", "on_purpose")
 """What a case says of itself to gates; its engine's name says it too."""
 
 
@@ -94,10 +95,11 @@ class Case:
     def to_json(self) -> dict[str, Any]:
         """Return the case as plain JSON data; ``from_json`` reads it back.
 
-        ``reference`` tells gates that the engine is slow on purpose, and ``approximate`` which of its settings cost
-        exactness and how much they may: only our own engines say so, by their names.
+        ``reference`` tells gates that the engine is slow on purpose, ``approximate`` which of its settings cost
+        exactness and how much they may, and ``on_purpose`` which gates find what its name asks for: only our own
+        engines say so, by their names.
         """
-        return {**asdict(self), "reference": rung_of(self.engine) in REFERENCE_RUNGS, **_approximate(self.engine)}
+        return {**asdict(self), "reference": rung_of(self.engine) in REFERENCE_RUNGS, **_told(self.engine)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Case:
@@ -113,11 +115,14 @@ class Case:
             raise ConfigError(f"not a case: {error}.") from error
 
 
-def _approximate(engine: str) -> dict[str, Any]:
-    """Return what the settings of an engine may cost; nothing where there are none, or the name is not known."""
+def _told(engine: str) -> dict[str, Any]:
+    """Return what an engine's settings mean to gates; nothing where there are none, or the name is not known."""
+    told: dict[str, Any] = {}
     with suppress(ConfigError, UnknownNameError):  # whoever builds it refuses it
         settings = parse_engine(engine)
-        bound = logit_bound(settings)
+        bound, mistakes = logit_bound(settings), on_purpose(settings)
         if bound is not None:
-            return {"approximate": {"settings": list(approximations(settings)), "max_logit_error": bound}}
-    return {}
+            told["approximate"] = {"settings": list(approximations(settings)), "max_logit_error": bound}
+        if mistakes:
+            told["on_purpose"] = mistakes
+    return told

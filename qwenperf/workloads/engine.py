@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from qwenperf.errors import ConfigError, UnknownNameError
+from qwenperf.workloads.defaults import DEFAULTS, best_values
 from qwenperf.workloads.setting import SETTINGS, Setting, Value
 
 
@@ -113,6 +114,8 @@ def _conflicts_of_weights(settings: EngineSettings) -> Iterator[str]:
     if settings.layers == "scanned" and (settings.cache == "concat" or not settings.jit):
         what = "jit=True" if not settings.jit else "a cache of fixed shape, not cache='concat'"
         yield f"layers='scanned' needs {what}"
+    if settings.fusion == "barriers" and not settings.jit:
+        yield "fusion='barriers' needs jit=True: operations that are dispatched one by one are fused with nothing"
     if settings.contraction != EngineSettings.contraction and settings.weights != "native":
         yield f"contraction={settings.contraction!r} needs weights='native': quantised products have one form"
     if settings.activations == "int8" and settings.weights == "native":
@@ -146,6 +149,12 @@ RUNGS: dict[str, EngineSettings] = {
 }
 """The rungs of the ladder, slowest first: each adds one optimisation to the one before it."""
 
+BEST: dict[str, EngineSettings] = {
+    f"best-{platform}": replace(RUNGS["cached"], **best_values(platform))  # type: ignore[arg-type]
+    for platform in DEFAULTS
+}
+"""``cached`` with the fastest measured value of each setting, by platform; see ``defaults``."""
+
 
 def rung_of(engine: str) -> str:
     """Return the rung that an engine's name starts with."""
@@ -160,8 +169,8 @@ def parse_engine(engine: str) -> EngineSettings:
       ConfigError: a setting given twice or without a value, or settings that exclude each other.
     """
     rung, *changes = engine.split("+")
-    if rung not in RUNGS:
-        raise UnknownNameError("engine", rung, RUNGS)
+    if rung not in RUNGS | BEST:
+        raise UnknownNameError("engine", rung, RUNGS | BEST)
     given: dict[str, Value] = {}
     for change in changes:
         name, separator, text = change.partition("=")
@@ -171,7 +180,7 @@ def parse_engine(engine: str) -> EngineSettings:
             why = "is given twice" if name in given else "has no value"
             raise ConfigError(f"engine {engine!r}: {name} {why}.", advice="Write rung+setting=value.")
         given[name] = _value(SETTINGS[name], text)
-    return replace(RUNGS[rung], **given)  # type: ignore[arg-type]
+    return replace((RUNGS | BEST)[rung], **given)  # type: ignore[arg-type]
 
 
 def engine_name(settings: EngineSettings, rung: str = "cached") -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qwenperf.errors import UnknownNameError
 from qwenperf.workloads import claims
 from qwenperf.workloads.case import ENGINES, Case, Workload
+from qwenperf.workloads.ladder import PLATFORMS, ladder_cases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,9 @@ _QUICK = Workload(prompt_length=16, new_tokens=12)
 _SMOKE = Workload(prompt_length=16, new_tokens=16)
 _SMALL = Workload(prompt_length=16, new_tokens=20)
 _GPT2 = Workload(prompt_length=8, new_tokens=15)
+# Longer than a chunk, a bucket or a block of keys, so that all of them have something to do.
+_LADDER = Workload(prompt_length=100, new_tokens=28)
+_LADDER_BF16 = replace(_LADDER, dtype="bf16")
 _REAL = Workload(prompt_length=32, new_tokens=32)
 
 # Two timed requests each: the least there is. The long ones take minutes apiece, and what they are compared with hours.
@@ -77,6 +81,26 @@ SUITES: dict[str, Suite] = {
             name="smollm2",
             about="every rung on the real SmolLM2 weights",
             cases=ladder("smollm2-135m", _REAL, time_limit_s=900.0),
+        ),
+        Suite(
+            name="ladder",
+            about="each value of each setting, alone and together, on a small model, 10 minutes",
+            cases=ladder_cases("4x128", _LADDER, PLATFORMS["ladder"], trials=5),
+        ),
+        Suite(
+            name="ladder-gpt2",
+            about="the same at GPT-2 size, an hour",
+            cases=ladder_cases("gpt2-size", _LADDER, PLATFORMS["ladder-gpt2"], trials=3, time_limit_s=900.0),
+        ),
+        Suite(
+            name="ladder-gpu",
+            about="the same for a GPU, at 0.5B in bf16",
+            cases=ladder_cases("qwen2.5-0.5b", _LADDER_BF16, PLATFORMS["ladder-gpu"], time_limit_s=900.0),
+        ),
+        Suite(
+            name="ladder-tpu",
+            about="the same for a TPU, at 0.5B in bf16",
+            cases=ladder_cases("qwen2.5-0.5b", _LADDER_BF16, PLATFORMS["ladder-tpu"], time_limit_s=900.0),
         ),
         Suite(
             name="seeds",

@@ -30,7 +30,7 @@ def test_only_approximate_settings_have_bounds():
 
 
 def test_every_value_of_an_approximate_setting_is_exact_or_has_a_bound():
-    """The default is what the truth has; a window is another model, and excused by nothing."""
+    """The default is what the truth has, and the truth of a window has the window."""
     defaults = {field.name: field.default for field in dataclasses.fields(EngineSettings)}
     for name, setting in SETTINGS.items():
         if not setting.exact and name != "window":
@@ -52,7 +52,7 @@ def test_a_case_with_a_bound_is_read_back():
 
 
 def test_a_window_excuses_nothing():
-    """Keys that are not seen are another model, unless there are none."""
+    """Its truth is that of the same window."""
     assert "approximate" not in spec("cached+window=64")
 
 

@@ -1,0 +1,34 @@
+"""Which gates an engine fails on purpose: its name asks for the mistake that they are there to find. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qwenperf.workloads.engine import EngineSettings
+from qwenperf.workloads.setting import Value
+
+_FOUND_BY: Mapping[str, Mapping[str, tuple[Value, ...]]] = {
+    "shapes": {"jit": (False,), "cache": ("none", "concat"), "shape": ("growing",), "position": ("static",)},
+    "scaling": {"jit": (False,), "cache": ("none", "concat"), "shape": ("growing",), "position": ("static",)},
+    "rotary": {"rotary": ("recomputed", "step")},
+    "cache-alias": {"donate": (False,)},
+}
+"""By gate, setting and values: what the gate says of an engine with one of them is true, and no news."""
+
+
+def on_purpose(settings: EngineSettings) -> dict[str, list[str]]:
+    """Return, by gate, the settings that it may fail this engine for."""
+    found: dict[str, list[str]] = {}
+    for gate, causes in _FOUND_BY.items():
+        told = [f"{name}={_text(getattr(settings, name))}" for name, bad in causes.items() if _is(settings, name, bad)]
+        if told:
+            found[gate] = told
+    return found
+
+
+def _is(settings: EngineSettings, name: str, bad: tuple[Value, ...]) -> bool:
+    return getattr(settings, name) in bad
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

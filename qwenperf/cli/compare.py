@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.text import Text
 
 from qwenperf.cli.config import find_project
 from qwenperf.cli.files import named_path
@@ -17,6 +18,12 @@ from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.streams import say, verdict_survives
 from qwenperf.errors import ConfigError, UsageError
 from qwenperf.settings import INCONCLUSIVE
+
+if TYPE_CHECKING:
+    from qwenperf.schema.comparison import ComparisonRecord
+    from qwenperf.stats.spending import Plan
+
+    Compare = Callable[[int | None], tuple[ComparisonRecord, Path]]
 
 _DEFAULT_CASES = ("--model", "4x128", "--engine", "cached", "--prompt-length", "16", "--new-tokens", "64")
 
@@ -71,7 +78,7 @@ def _sides(base: str | None, head: str, flags: Mapping[str, Any]) -> tuple[Any, 
     if flags["engines"] or flags["aa"]:
         if base:
             raise UsageError("--engines and --aa compare one tree of code with itself: name no revision.")
-        here = Side(name="base", label="this code", kind="same", root=_package_root(), python=sys.executable)
+        here = Side(name="base", label="this code", kind="same", root=package_root(), python=sys.executable)
         labels = flags["engines"] or (None, None)
         first, second = (replace(here, engine=_checked(engine), label=engine or here.label) for engine in labels)
         return first, replace(second, name="head")
@@ -80,7 +87,8 @@ def _sides(base: str | None, head: str, flags: Mapping[str, Any]) -> tuple[Any, 
     return repository.side("base", base or repository.merge_base()), repository.side("head", head or WORKING_TREE)
 
 
-def _package_root() -> Path:
+def package_root() -> Path:
+    """Return the folder that this package was imported from."""
     import qwenperf
 
     return Path(qwenperf.__file__).resolve().parent.parent
@@ -107,23 +115,39 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
     inventory = take_inventory(base, head, _case_arguments(flags), _pairs(flags["aliases"], "--alias OLD=NEW"))
     margins = {name: _number(text) for name, text in _pairs(flags["margin_of"], "--margin-of CASE=X").items()}
     _check_known(margins, [case.id for case in inventory.shared])
-    options = PairOptions(rounds=flags["rounds"], trial_s=flags["trial_s"], cores=flags["cores"])
-    folder = create_folder(out)
-    with interrupts():
-        record = Comparison(
+
+    def compare(cores: int | None) -> tuple[ComparisonRecord, Path]:
+        folder = create_folder(out)
+        options = PairOptions(rounds=flags["rounds"], trial_s=flags["trial_s"], cores=cores)
+        facts = {"plan": {"margins": margins, "aa": flags["aa"]}, "extra": {"same_code": same_code(base, head)}}
+        comparison = Comparison(
             base=base, head=head, inventory=inventory, plan=plan, options=options, folder=folder,
-            listener=PairProgress(say), stop_early=not flags["all_pairs"],
-            facts={
-                "plan": {"margins": margins, "aa": flags["aa"]},
-                "extra": {"same_code": same_code(base, head)},
-            },
-        ).run()  # fmt: skip
+            listener=PairProgress(say), stop_early=not (flags["all_pairs"] or flags["aa"]), facts=facts,
+        )  # fmt: skip
+        with interrupts():
+            return comparison.run(), folder / "comparison.json"
+
+    record, file = compare(flags["cores"])
+    lines = _sight_lines(record, plan, compare if flags["cores"] is None else None) if flags["aa"] else []
     with verdict_survives():
         if as_json:
             write_json(to_json(record))
         else:
-            write(comparison_report(record, str(folder / "comparison.json")))
+            write((*comparison_report(record, str(file)), *(Text(line) for line in lines)))
     return exit_code(record, inconclusive)
+
+
+def _sight_lines(record: ComparisonRecord, plan: Plan, compare: Compare | None) -> list[str]:
+    """Say what this machine can tell apart; ``compare`` measures again, pinned to one core."""
+    from qwenperf.gate.same import pinning_line, sights
+
+    free = sights(record, plan)
+    lines = [one.text() for one in free]
+    if compare is None or record.interrupted:
+        return lines
+    say("the same again, pinned to one core")
+    pinned, _ = compare(1)
+    return [line for line in (*lines, pinning_line(free, sights(pinned, plan))) if line]
 
 
 def _saved(base: Path, head: Path, inconclusive: str, *, as_json: bool) -> int:

@@ -24,6 +24,8 @@ from qwenperf.errors import OutputError, QwenperfError, UsageError, nearest_advi
 COMMANDS = {
     "run": "Measure the cases of a suite, judge them, and keep a trace.",
     "compare": "Measure two revisions or engines together and say what changed.",
+    "doctor": "Look this machine over: software, noise, what it can tell apart.",
+    "explain": "Tell the verdicts of a comparison in words.",
     "gate": "Judge a saved run again, with these or other budgets.",
     "budgets": "Propose budgets from a saved run.",
     "weights": "Fetch the real SmolLM2 weights and check them.",

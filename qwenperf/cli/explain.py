@@ -1,0 +1,84 @@
+"""``qwenperf explain COMPARISON``: the verdicts of a comparison in whole sentences, and its pairs as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qwenperf.cli.files import is_there, named_path, read_text, reason
+from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
+from qwenperf.errors import NothingMeasuredError, OutputError, RecordError, UnknownNameError
+from qwenperf.gate.speed import GATE as SPEED
+from qwenperf.gate.speed import pair_estimates
+from qwenperf.report.explained import explain
+from qwenperf.report.pairs_svg import pairs_svg
+from qwenperf.schema.codec import comparison_loads
+from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
+
+
+@click.command("explain")
+@click.argument("comparison", type=named_path)
+@click.option("--case", "case_id", help="Only this case.")
+@click.option("--gate", default=SPEED, show_default=True, help="The gate whose verdict is explained.")
+@click.option("--svg", type=named_path, metavar="DIR", help="Write a picture of each case's pairs into this folder.")
+@json_option
+@debug_option
+def command(comparison: Path, as_json: bool, **flags: Any) -> int:  # noqa: FBT001
+    """Explain the verdicts of a saved COMPARISON (its folder or its comparison.json)."""
+    record = read_comparison(comparison)
+    chosen = _chosen(record, flags["case_id"])
+    told = {case.id: _sentences(record, case, flags["gate"]) for case in chosen}
+    files = [] if flags["svg"] is None else [str(_draw(record, case, flags["svg"])) for case in chosen]
+    if as_json:
+        write_json({"verdicts": told, "svg": files})
+    else:
+        write_lines(line for lines in told.values() for line in (*lines, ""))
+        write_lines(files)
+    return 0
+
+
+def read_comparison(place: Path) -> ComparisonRecord:
+    """Return the comparison at ``place``.
+
+    Raises:
+      RecordError: nothing there, or no comparison; names the file.
+    """
+    file = place / "comparison.json" if is_there(place) and place.is_dir() else place
+    try:
+        return comparison_loads(read_text(file), str(file))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"cannot read {file}: {reason(error)}.", advice="Give a comparison's folder.") from error
+
+
+def _chosen(record: ComparisonRecord, case_id: str | None) -> tuple[ComparedCase, ...]:
+    if case_id is None:
+        if not record.cases:
+            raise NothingMeasuredError("the comparison has no case.")
+        return record.cases
+    found = tuple(case for case in record.cases if case.id == case_id)
+    if not found:
+        raise UnknownNameError("case", case_id, [case.id for case in record.cases])
+    return found
+
+
+def _sentences(record: ComparisonRecord, case: ComparedCase, gate: str) -> list[str]:
+    by_gate = {verdict.gate: verdict for verdict in case.verdicts}
+    if gate not in by_gate:
+        raise UnknownNameError("gate", gate, by_gate)
+    return list(explain(record, case, by_gate[gate]))
+
+
+def _draw(record: ComparisonRecord, case: ComparedCase, folder: Path) -> Path:
+    values = [one.wall for one in pair_estimates(record.pairs, case.id, 1)]
+    speed = next((verdict for verdict in case.verdicts if verdict.gate == SPEED), None)
+    seen = {} if speed is None else speed.data.get("stage_1", {})
+    margin = float(record.plan.get("margins", {}).get(case.id, record.plan.get("margin", 0.03)))
+    file = folder / f"{case.id.replace('/', '__')}.svg"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(pairs_svg(case.id, values, margin=margin, low=seen.get("low"), high=seen.get("high")))
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror or error}.") from error
+    return file

@@ -1,0 +1,53 @@
+"""A verdict of a comparison in whole sentences, for whoever has never seen one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from qwenperf.gate.speed import GATE as SPEED
+from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
+from qwenperf.schema.records import Outcome, Verdict
+
+_MEANS = {
+    Outcome.PASS: "It passed: the data rule out a slowdown as large as the margin.",
+    Outcome.FAIL: "It failed: head is slower, by the margin or more, and fresh processes found it again.",
+    Outcome.IMPROVED: "It improved: head is faster, by the margin or more.",
+    Outcome.INCONCLUSIVE: "It is inconclusive: neither a slowdown of the margin nor none at all is ruled out.",
+    Outcome.SKIPPED: "It was skipped: there was nothing to judge by.",
+}
+
+
+def explain(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) -> Iterator[str]:
+    """Yield sentences: what was compared, what was seen, what it means, what to do."""
+    yield f"{case.id}, gate {verdict.gate}: {verdict.outcome.value}."
+    yield f"Base is {comparison.base.label}; head is {comparison.head.label}."
+    yield f"Seen: {verdict.summary}."
+    if verdict.gate == SPEED:
+        yield from _speed(comparison, case, verdict)
+    yield from (f"Note: {line}." for line in verdict.detail)
+    if verdict.advice:
+        yield f"To do: {verdict.advice}"
+
+
+def _speed(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) -> Iterator[str]:
+    first: Mapping[str, Any] = verdict.data.get("stage_1", {})
+    if verdict.outcome is Outcome.INCONCLUSIVE and first.get("outcome") == Outcome.FAIL:
+        yield "The first pairs found a slowdown. It is red only once fresh processes, in another order, find it again."
+    else:
+        yield _MEANS[verdict.outcome]
+    if not first:
+        return
+    rounds, trial = comparison.plan.get("rounds"), comparison.plan.get("trial_s")
+    yield (
+        f"Each of the {first['pairs']} pairs started a fresh process of either side and timed them by turns:"
+        f" {rounds} rounds of four trials of {case.repeats} requests (about {trial} s each)."
+        " A pair counts once: the median of its rounds."
+    )
+    if first.get("smallest_effect") is not None:
+        yield f"In noise like this a slowdown of {first['smallest_effect']:.1%} would have been found."
+    if verdict.data.get("cpu") is not None:
+        yield f"CPU time, which other work disturbs less, changed by {verdict.data['cpu']:+.1%}."
+    second: Mapping[str, Any] = verdict.data.get("stage_2", {})
+    if second:
+        yield f"The confirmation ({second['pairs']} fresh pairs, other order) saw {second['estimate']:+.1%}."

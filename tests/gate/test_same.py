@@ -1,0 +1,56 @@
+"""A/A comparisons: what calm and noisy pairs say of the machine."""
+
+import math
+import random
+
+import pytest
+
+from qwenperf.gate.same import pinning_line, sights
+from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideRecord
+from qwenperf.stats.spending import Plan
+
+CASE = "4x128/cached/b1-p16-n64-f32"
+
+
+@pytest.fixture
+def make_record():
+    """Return a maker of A/A comparisons whose pairs deviate by ``noise``."""
+
+    def make(noise, count=20):
+        draw = random.Random(3)
+        pairs = []
+        for number in range(1, count + 1):
+            ratio = math.exp(draw.gauss(0, noise))
+            one = RoundRecord(order="ABBA", wall_s=(1.0, ratio, ratio, 1.0), cpu_s=(1.0, 1.0, 1.0, 1.0))
+            pairs.append(PairRecord(number=number, first="base", rounds={CASE: (one,)}))
+        side = SideRecord(label="x", kind="same")
+        return ComparisonRecord(
+            id="c", created_at="", base=side, head=side, cases=(ComparedCase(id=CASE),), pairs=tuple(pairs)
+        )
+
+    return make
+
+
+def test_a_calm_machine_sees_less_than_a_noisy_one_must_be_slowed_by(make_record):
+    """And neither cries wolf."""
+    plan = Plan()
+    (calm,), (noisy,) = (sights(make_record(noise), plan, draws=60) for noise in (0.01, 0.1))
+    assert calm.smallest_effect < 0.05 < noisy.smallest_effect
+    assert calm.deviation == pytest.approx(0.01, rel=0.5)
+    assert calm.false_fails + noisy.false_fails <= 2
+    assert "of 60 redrawn comparisons failed (20 pairs)" in calm.text()
+
+
+def test_too_few_pairs_say_nothing(make_record):
+    """No figure is better than one from four pairs."""
+    assert sights(make_record(0.01, count=4), Plan()) == ()
+
+
+def test_pinning_is_recommended_only_where_it_helps(make_record):
+    """A fifth more sight is the least that counts."""
+    plan = Plan()
+    calm, noisy = (sights(make_record(noise), plan, draws=1) for noise in (0.01, 0.1))
+    assert pinning_line(noisy, calm).startswith("pinning helps here")
+    assert pinning_line(calm, noisy).startswith("pinning hurts here")
+    assert pinning_line(calm, calm).startswith("pinning makes no difference")
+    assert pinning_line((), calm) == ""

@@ -40,9 +40,10 @@ def _more_pairs(case: Pairs, margin: float, cases: int, plan: Plan, look: int) -
     needed = _needed(case, log_ratio(margin), cases, plan)
     # Twice as many pairs in noise that is smaller by a third do the same.
     quiet = noise(case) * math.sqrt(count / needed) if needed else 0.0
+    calmer = f"pairs that deviate by {quiet:.1%} or less, now {noise(case):.1%}"
     if needed > _MANY:
-        return f"a quieter machine: pairs that deviate by {quiet:.1%} or less, now {noise(case):.1%}"
-    return f"about {needed} pairs, or pairs that deviate by {quiet:.1%} or less, now {noise(case):.1%}"
+        return f"a quieter machine or pinned processes: {calmer}"
+    return f"about {needed} pairs, or {calmer}"
 
 
 def _needed(case: Pairs, margin: float, cases: int, plan: Plan) -> int:

@@ -73,6 +73,6 @@ def pass_level(plan: Plan, look: int) -> float:
 def _level(plan: Plan, look: int, alpha: float, power: float) -> float:
     spent = available = 0.0
     for pairs in plan.looks[: look + 1]:
-        available = alpha * (pairs / plan.looks[-1]) ** power - spent
+        available = alpha * math.pow(pairs / plan.looks[-1], power) - spent
         spent += available if available >= 0.5**pairs else 0.0
     return available

@@ -1,4 +1,6 @@
+import importlib
 import importlib.util
+import re
 import tomllib
 
 import pytest
@@ -6,8 +8,16 @@ import pytest
 from qwenperf.gate.budget import parse
 from qwenperf.gate.evaluate import GATES
 from qwenperf.schema.metrics import REGISTRY
+from qwenperf.workloads.claims import CLAIMS
+from qwenperf.workloads.setting import SETTINGS
 
-NAMES = ("docs/metrics.md", "docs/cli.md", "qwenperf/schema/run.v1.json", "qwenperf/schema/comparison.v1.json")
+NAMES = (
+    "docs/metrics.md",
+    "docs/cli.md",
+    "docs/ladder.md",
+    "qwenperf/schema/run.v1.json",
+    "qwenperf/schema/comparison.v1.json",
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +65,40 @@ def test_the_gates_page_names_every_gate_and_its_example_parses(repository):
     budget = parse(example["tool"]["qwenperf"]["budgets"]).for_case("4x128/cached/x", "cpu-x86_64-2core")
     assert set(budget.limits) == {"decode_tokens_per_s", "temp_bytes"}
     assert budget.min_times.rung == "naive"
+
+
+def test_the_ladder_s_page_has_every_setting_and_claim(generator):
+    """Also one that was added a minute ago."""
+    page = generator.ladder_page()
+    for name in SETTINGS:
+        assert f"| `{name}` |" in page
+    for claim in CLAIMS:
+        assert claim.said in page
+
+
+OLD_NAMES = (
+    "initialize_cache",
+    "update_cache",
+    "get_cached_kv",
+    "generate_text_with_cache",
+    "model.apply(..., kv_caches, position_offset)",
+)
+
+
+def test_old_names_lead_to_ours_that_exist(repository):
+    """Each row of the table names things that can be imported."""
+    page = (repository / "docs" / "ladder.md").read_text("utf-8").split("## Old names")[1]
+    for name in OLD_NAMES:
+        assert f"| `{name}` |" in page
+    for path in re.findall(r"`(qwenperf\.[\w.]+)`", page):
+        module, _, name = path.rpartition(".")
+        owner = importlib.import_module(module) if importlib.util.find_spec(module) else None
+        assert hasattr(owner, name), path
+
+
+def test_mistakes_name_gates_that_exist(repository):
+    """What the page says qwenperf says of them is said by a gate of that name."""
+    page = (repository / "docs" / "mistakes.md").read_text("utf-8")
+    named = set(re.findall(r"gate `([\w-]+)`", page))
+    assert named
+    assert named <= set(GATES) | {"carry-alias"}

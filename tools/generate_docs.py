@@ -1,4 +1,6 @@
-"""Writes what is generated from the code: docs/metrics.md, docs/cli.md, and the schemas in qwenperf/schema.
+"""Writes what is generated from the code: docs/metrics.md, docs/cli.md, tables of docs/ladder.md, JSON schemas.
+
+Of docs/ladder.md it writes what stands between marks; the rest of that page is written by hand.
 
 python tools/generate_docs.py [FILE ...]           writes the files
 python tools/generate_docs.py --check [FILE ...]   writes nothing; ends with 1 and names each file out of date
@@ -17,6 +19,10 @@ import click
 from qwenperf.cli import main as command
 from qwenperf.schema.metrics import REGISTRY, Kind, MetricDefinition
 from qwenperf.schema.published import comparison_schema, run_schema
+from qwenperf.workloads.approximate import LOGIT_ERROR
+from qwenperf.workloads.claims import CLAIMS, SIZE_CLAIMS, Source
+from qwenperf.workloads.engine import RUNGS, EngineSettings
+from qwenperf.workloads.setting import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -60,6 +66,55 @@ def _row(one: MetricDefinition) -> str:
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
+def ladder_page() -> str:
+    """Return docs/ladder.md with the tables between its marks made anew."""
+    page = (ROOT / "docs" / "ladder.md").read_text(encoding="utf-8")
+    for name, rows in (("rungs", _rungs()), ("settings", _settings()), ("claims", _claims())):
+        start, end = f"<!-- {name}: generated -->\n", f"<!-- end of {name} -->"
+        before, _, rest = page.partition(start)
+        table = "\n".join(rows)
+        page = f"{before}{start}{table}\n{end}{rest.partition(end)[2]}"
+    return page
+
+
+def _rungs() -> Iterator[str]:
+    yield "| rung | made of |\n| --- | --- |"
+    plain = EngineSettings(loop="device").to_json()
+    for name, settings in RUNGS.items():
+        own = [f"`{key}={str(value).lower()}`" for key, value in settings.to_json().items() if value != plain[key]]
+        yield f"| `{name}` | {', '.join(own) or 'everything that is fastest'} |"
+
+
+def _settings() -> Iterator[str]:
+    yield "| setting | values | what they are | the mistake it undoes | exact |\n| --- | --- | --- | --- | --- |"
+    cached = RUNGS["cached"].to_json()
+    for name, one in SETTINGS.items():
+        values = [f"{str(value).lower()}{' (cached)' * (value == cached[name])}" for value in one.values]
+        bounds = LOGIT_ERROR.get(name, {})
+        exact = ", ".join(f"{value}: {bound}" for value, bound in bounds.items()) or "yes"
+        cells = (f"`{name}`", ", ".join(values), one.about, one.mistake or "-", exact)
+        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def _claims() -> Iterator[str]:
+    yield "| setting | compared | claimed | how it was had | in words |\n| --- | --- | --- | --- | --- |"
+    for claim in CLAIMS:
+        low, high = f"{claim.low:g}", f"{claim.high:g}"
+        engines = " over ".join(f"`{case.split('/')[-2]}`" for case in (claim.fast, claim.slow))
+        ratio = "-".join(dict.fromkeys((low, high)))
+        yield f"| {claim.name} | {engines} | {ratio}x | {HAD[claim.source]} | {claim.said} |"
+    for size in SIZE_CLAIMS:
+        yield f"| {size.name} | `{size.metric}` | {size.claimed_bytes / 1e6:g} MB | counted | {size.said} |"
+
+
+HAD = {
+    Source.COLD: "timed, compiles counted",
+    Source.STEADY: "timed after warm-up",
+    Source.ESTIMATED: "estimated",
+    Source.COUNTED: "counted on paper",
+}
+
+
 def schema_file() -> str:
     """Return qwenperf/schema/run.v1.json."""
     return json.dumps(run_schema(), indent=2) + "\n"
@@ -95,6 +150,7 @@ def _commands(path: tuple[str, ...], one: click.Command) -> Iterator[tuple[tuple
 FILES: dict[str, Callable[[], str]] = {
     "docs/metrics.md": metrics_page,
     "docs/cli.md": commands_page,
+    "docs/ladder.md": ladder_page,
     "qwenperf/schema/run.v1.json": schema_file,
     "qwenperf/schema/comparison.v1.json": comparison_schema_file,
 }

@@ -38,7 +38,7 @@ def _more_pairs(case: Pairs, margin: float, cases: int, plan: Plan, look: int) -
     if look < len(plan.looks) - 1:
         return f"more pairs: {count} of {last} are measured"
     needed = _needed(case, log_ratio(margin), cases, plan)
-    # Twice as many pairs in noise that is smaller by a third do the same.
+    # An interval is as narrow with four times the pairs as with half the noise.
     quiet = noise(case) * math.sqrt(count / needed) if needed else 0.0
     calmer = f"pairs that deviate by {quiet:.1%} or less, now {noise(case):.1%}"
     if needed > _MANY:

@@ -66,7 +66,7 @@ def fail_level(plan: Plan, look: int, share: float = 1.0) -> float:
 
 def pass_level(plan: Plan, look: int) -> float:
     """Return the one-sided level at ``look`` (0 is the first) at which a case passes."""
-    cumulative = [plan.pass_error * (pairs / plan.looks[-1]) ** PASS_POWER for pairs in (0, *plan.looks)]
+    cumulative = [plan.pass_error * math.pow(pairs / plan.looks[-1], PASS_POWER) for pairs in (0, *plan.looks)]
     return cumulative[look + 1] - cumulative[look]
 
 

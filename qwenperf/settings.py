@@ -15,7 +15,7 @@ from qwenperf.errors import ConfigError, UnknownNameError, nearest_advice
 
 PREFIX = "QWENPERF_"
 INCONCLUSIVE = ("warn", "fail")
-TABLES = ("budgets",)
+TABLES = ("budgets", "quarantine")
 """Keys of ``[tool.qwenperf]`` that other rooms read."""
 
 FOREIGN_VARIABLES = ("QWENPERF_CACHE",)

@@ -17,6 +17,7 @@ from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.streams import say, verdict_survives
 from qwenperf.errors import ConfigError, UsageError
+from qwenperf.gate.excuses import TRAILER, from_table, from_trailers
 from qwenperf.settings import INCONCLUSIVE
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ _DEFAULT_CASES = ("--model", "4x128", "--engine", "cached", "--prompt-length", "
 @click.option("--trial", "trial_s", type=float, default=0.1, show_default=True, metavar="S", help="Seconds a trial.")
 @click.option("--cores", type=int, metavar="N", help="Pin both sides to the first N cores.")
 @click.option("--all-pairs", is_flag=True, help="Measure all pairs, also when every case is decided.")
+@click.option("--rerun-failed", type=named_path, metavar="COMPARISON", help="Only cases that did not pass in this one.")
 @click.option("--alias", "aliases", metavar="OLD=NEW", multiple=True, help="A case that was renamed.")
 @click.option(
     "--out", type=named_path, metavar="DIR", help="Where the folder of the comparison goes (default: profiles)."
@@ -63,7 +65,9 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
     BASE and HEAD are revisions of this repository, or two saved runs. Both sides are measured on this machine in pairs
     of fresh processes, by turns.
     """
-    settings = find_project(Path.cwd()).settings({"inconclusive": flags["inconclusive"]})
+    project = find_project(Path.cwd())
+    settings = project.settings({"inconclusive": flags["inconclusive"]})
+    flags["quarantine"] = from_table(_table(project.table.get("quarantine", {})))
     out = flags["out"] or Path(settings.out)
     if base and (Path(base) / "run.json").is_file():
         return _saved(Path(base), Path(head), settings.inconclusive, as_json=as_json)
@@ -71,7 +75,7 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
     return _measure(sides, out, settings.inconclusive, flags, as_json=as_json)
 
 
-def _sides(base: str | None, head: str, flags: Mapping[str, Any]) -> tuple[Any, Any]:
+def _sides(base: str | None, head: str, flags: dict[str, Any]) -> tuple[Any, Any]:
     from qwenperf.lab.revisions import WORKING_TREE, Repository
     from qwenperf.lab.sides import Side
 
@@ -83,8 +87,17 @@ def _sides(base: str | None, head: str, flags: Mapping[str, Any]) -> tuple[Any, 
         first, second = (replace(here, engine=_checked(engine), label=engine or here.label) for engine in labels)
         return first, replace(second, name="head")
     repository = Repository.find(Path.cwd())
+    start = base or repository.merge_base()
     say(f"comparing with {base or 'where this was forked from the main branch'}")
-    return repository.side("base", base or repository.merge_base()), repository.side("head", head or WORKING_TREE)
+    if head in {WORKING_TREE, "HEAD"} and start != WORKING_TREE:
+        flags["quarantine"] += from_trailers(repository.trailers(start, TRAILER))
+    return repository.side("base", start), repository.side("head", head or WORKING_TREE)
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError("[tool.qwenperf.quarantine] is not a table.")
+    return value
 
 
 def package_root() -> Path:
@@ -123,6 +136,7 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
         comparison = Comparison(
             base=base, head=head, inventory=inventory, plan=plan, options=options, folder=folder,
             listener=PairProgress(say), stop_early=not (flags["all_pairs"] or flags["aa"]), facts=facts,
+            excuses=flags["quarantine"],
         )  # fmt: skip
         with interrupts():
             return comparison.run(), folder / "comparison.json"
@@ -173,7 +187,22 @@ def _case_arguments(flags: Mapping[str, Any]) -> list[str]:
     given = [(f"--{name.replace('_', '-')}", flags[name]) for name in names if flags[name] is not None]
     given += [("--engine", engine) for engine in flags["case_engines"]]
     chosen = [str(part) for pair in given for part in pair] or list(_DEFAULT_CASES)
-    return [*chosen, *(part for glob in flags["filters"] for part in ("--filter", glob))]
+    return [*chosen, *(part for glob in (*flags["filters"], *_unsettled(flags)) for part in ("--filter", glob))]
+
+
+def _unsettled(flags: Mapping[str, Any]) -> list[str]:
+    """Return the cases of an earlier comparison that failed or that nobody could tell."""
+    if flags["rerun_failed"] is None:
+        return []
+    from qwenperf.cli.explain import read_comparison
+    from qwenperf.schema.records import Outcome
+
+    open_outcomes = {Outcome.FAIL, Outcome.INCONCLUSIVE}
+    cases = read_comparison(flags["rerun_failed"]).cases
+    found = [case.id for case in cases if open_outcomes & {verdict.outcome for verdict in case.verdicts}]
+    if not found:
+        raise UsageError(f"every case of {flags['rerun_failed']} passed: nothing to measure again.")
+    return found
 
 
 def _looks(text: str) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from qwenperf import units
 from qwenperf.gate import verdict as verdict_module
 from qwenperf.gate.differences import changed_metrics, environment_differences
+from qwenperf.gate.excuses import is_excused
 from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.gate.speed import speed_verdict
 from qwenperf.gate.verdict import failed, passed, skipped
@@ -44,7 +45,7 @@ def exit_code(comparison: ComparisonRecord, inconclusive: str = "warn") -> int:
     if INVENTORY in by_gate:
         codes.append(verdict_module.NOT_MEASURED)
     for case in comparison.cases:
-        outcomes = {verdict.outcome for verdict in case.verdicts}
+        outcomes = {verdict.outcome for verdict in case.verdicts if not is_excused(verdict)}
         if Outcome.FAIL in outcomes:
             codes.append(verdict_module.FAILED)
         if Outcome.INCONCLUSIVE in outcomes and inconclusive == "fail":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from qwenperf.gate.comparison import judge_comparison
+from qwenperf.gate.excuses import Excuse, excuse
 from qwenperf.gate.speed import CONFIRM, decide_cases
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions, Pairs
@@ -53,6 +54,7 @@ class Comparison:
     folder: Path
     listener: Listener
     stop_early: bool = True
+    excuses: Sequence[Excuse] = ()
     facts: Mapping[str, Any]
 
     def run(self) -> ComparisonRecord:
@@ -122,8 +124,9 @@ class Comparison:
             base=replace(record.base, environment=pairs.environments.get("base", {})),
             head=replace(record.head, environment=pairs.environments.get("head", {})),
             cases=tuple(_compared(case, pairs) for case in self.inventory.shared),
+            findings=(),
         )
-        record = judge_comparison(record, stages)
+        record = excuse(judge_comparison(record, stages), self.excuses, datetime.now(UTC).date())
         write_text(self.folder / "comparison.json", dumps(record))
         return record
 

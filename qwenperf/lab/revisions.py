@@ -95,6 +95,12 @@ class Repository:
         python = self.python_for(tree)
         return Side(name=name, label=label, kind="revision", root=tree, python=python, commit={"sha": sha})
 
+    def trailers(self, base: str, key: str) -> tuple[str, ...]:
+        """Return the values of the trailer ``key`` in the messages of the commits from ``base`` to the checkout's."""
+        form = f"--format=%(trailers:key={key},valueonly)"
+        told = _git(self.root, "log", form, f"{self.resolve(base)}..HEAD", "--")
+        return tuple(line.strip() for line in told.splitlines() if line.strip())
+
     def export(self, sha: str) -> Path:
         """Return a folder with the files of commit ``sha``."""
         tree = self.cache / "trees" / sha

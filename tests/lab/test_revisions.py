@@ -81,3 +81,11 @@ def test_the_same_lock_needs_no_environment_of_its_own(repository):
     git(repository.root, "add", ".")
     git(repository.root, "commit", "-q", "-m", "lock")
     assert repository.side("base", "topic").python == sys.executable
+
+
+def test_trailers_of_the_commits_since_the_base_are_read(repository):
+    """Those of the base itself are not: they were answered for before."""
+    message = "costs\n\nQwenperf-Accept: 4x128/*: worth it\nOther: no"
+    git(repository.root, "commit", "-q", "--allow-empty", "-m", message)
+    assert repository.trailers("main", "Qwenperf-Accept") == ("4x128/*: worth it",)
+    assert repository.trailers("HEAD", "Qwenperf-Accept") == ()

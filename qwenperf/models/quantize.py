@@ -193,10 +193,12 @@ def _whole(values: Float[Array, "*any"], bits: int) -> Int[Array, "*any"]:
 
 def _not_zero(scale: Float[Array, "*any"]) -> Float[Array, "*any"]:
     """Give rows of zeros a scale to divide by."""
-    return jnp.where(scale > 0, scale, 1.0)
+    found: jax.Array = jnp.where(scale > 0, scale, 1.0)
+    return found
 
 
 def _round_up(values: Float[Array, "*any"]) -> Float[Array, "*any"]:
     """Return positive f32 values rounded up to those that bf16 has."""
     bits = lax.bitcast_convert_type(values, jnp.uint32)
-    return lax.bitcast_convert_type((bits + jnp.uint32(0xFFFF)) & jnp.uint32(0xFFFF0000), jnp.float32)
+    up: jax.Array = lax.bitcast_convert_type((bits + jnp.uint32(0xFFFF)) & jnp.uint32(0xFFFF0000), jnp.float32)
+    return up

@@ -381,7 +381,7 @@ def test_the_examples_pass(pytester, repository):
     """What people copy works; the timed ones are left to a quiet machine."""
     shutil.copytree(repository / "examples", pytester.path / "examples")
     result = pytester.runpytest_inprocess("examples", "-W", "ignore::pytest.PytestUnknownMarkWarning", "-m", "not perf")
-    result.assert_outcomes(passed=6, deselected=3)
+    result.assert_outcomes(passed=7, deselected=4)
 
 
 def test_the_documented_tests_pass(pytester, repository):
@@ -395,7 +395,7 @@ def test_the_documented_tests_pass(pytester, repository):
     case_id = "test_gates.py::test_every_gate/decode_step/b1-p5-n16-f32"
     assert budgets_for(case_id, {}, pytester.path).for_case(case_id, "").limits.keys() == {"compiles_steady"}
     pytester.syspathinsert()
-    pytester.runpytest_inprocess("-W", "ignore::qwenperf.pytest_plugin.InconclusiveWarning").assert_outcomes(passed=5)
+    pytester.runpytest_inprocess("-W", "ignore::qwenperf.pytest_plugin.InconclusiveWarning").assert_outcomes(passed=6)
 
 
 def _record(out):

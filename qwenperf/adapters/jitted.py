@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from qwenperf.adapters.programs import hlo_shape, program_of
+from qwenperf.adapters.programs import hlo_shape, program_of, same_structure
 from qwenperf.decode.engine import Program
 from qwenperf.errors import UsageError, nearest_advice
 
@@ -49,7 +49,7 @@ class CarriedStep:
         Raises:
           UsageError: the result has no such place.
         """
-        if len(state) == 1 and jax.tree.structure(result) == jax.tree.structure(state[0]):
+        if len(state) == 1 and same_structure(result, state[0]):
             return (result,)
         last = max(place for _, _, place in self.carried)
         if not isinstance(result, tuple | list) or len(result) <= last:
@@ -100,7 +100,7 @@ def carried_step(function: Any, carry: Carry = 1, name: str = "") -> CarriedStep
         if unknown is not None:
             raise UsageError(f"{called} has no argument {unknown!r} to carry.", advice=nearest_advice(unknown, names))
         carried = tuple((one, names.index(one), place) for one, place in carry.items())
-    elif isinstance(carry, int) and not isinstance(carry, bool):
+    elif type(carry) is int:
         carried = tuple((names[at] if at < len(names) else f"args[{at}]", at, at) for at in range(carry))
     else:
         carried = ()

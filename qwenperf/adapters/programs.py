@@ -63,6 +63,12 @@ def hlo_shape(array: Any) -> str:
     return f"{_HLO_NAMES.get(kind, kind)}{name[len(kind) :]}[{','.join(str(size) for size in array.shape)}]"
 
 
+def same_structure(one: Any, other: Any) -> bool:
+    """Say whether two trees have the same nodes, whatever their leaves are."""
+    structure: Any = jax.tree.structure(one)
+    return bool(structure == jax.tree.structure(other))
+
+
 def _arrays(state: Any) -> list[Any]:
     return [leaf for leaf in jax.tree.leaves(state) if len(getattr(leaf, "shape", ())) >= CACHE_AXES]
 
@@ -89,7 +95,7 @@ def _traced(step: Callable[..., Any], args: tuple[Any, ...], infos: tuple[Any, .
 def _fits(value: Any, info: Any) -> bool:
     """Say whether ``value`` may be what a program takes as ``info``; a static number rarely looks like an array."""
     leaves, known = jax.tree.leaves(value), jax.tree.leaves(info)
-    if jax.tree.structure(value) != jax.tree.structure(info) or not all(map(_is_data, leaves)):
+    if not same_structure(value, info) or not all(map(_is_data, leaves)):
         return False
     return all(np.shape(leaf) == one.shape for leaf, one in zip(leaves, known, strict=True))
 

@@ -34,7 +34,8 @@ def judge(case: CaseRecord) -> Verdict:
     if lost:
         first = f"{program.name}: `{lost[0]}` was donated and did not alias{_more(lost)}"
         return failed(GATE, first, [f"not aliased: `{one}`" for one in lost], _RETURN, **data)
-    held = _bytes_of(undonated)
+    undonated.sort(key=_bytes_of, reverse=True)
+    held = sum(map(_bytes_of, undonated))
     if held >= SMALL_BYTES:
         first = f"{program.name} carries `{undonated[0]}` from call to call and does not donate it{_more(undonated)}"
         lines = [f"not donated: `{one}`" for one in undonated]
@@ -44,10 +45,10 @@ def judge(case: CaseRecord) -> Verdict:
 
 
 def _more(names: Sequence[str]) -> str:
-    return f" (nor did {len(names) - 1} more)" if len(names) > 1 else ""
+    return f", and {len(names) - 1} more" if len(names) > 1 else ""
 
 
-def _bytes_of(names: Sequence[str]) -> int:
-    """Sum up the arrays by the shapes behind their paths; one of unknown size is not small."""
-    sizes = (copied_bytes(name.rpartition(" ")[2]) for name in names)
-    return sum(SMALL_BYTES if size is None else size for size in sizes)
+def _bytes_of(name: str) -> int:
+    """Return the size of an array by the shape behind its path; one of unknown size is not small."""
+    size = copied_bytes(name.rpartition(" ")[2])
+    return SMALL_BYTES if size is None else size

@@ -53,7 +53,8 @@ def measure_step(
       *args: the arguments of the first call; those that are carried alone where ``calls`` has the others.
       carry: how many arguments in front are replaced by what the call before returned, in the same order; or their
         names with the place in the result, ``{"state": 1}``. One carried argument may be the whole result.
-      calls: how many calls are watched for compiles, with the same other arguments; or these for each call.
+      calls: how many calls are watched for compiles, with the same other arguments; or these for each call, a plain
+        tuple of them where there are several.
       trials: how many more calls are timed, one by one; 0 times nothing.
       tokens_per_call: what one call processes, for tokens/s.
       name: what the record calls the step.
@@ -100,7 +101,7 @@ class _Runs:
             state, rest = step.split(args)
             series, number = [rest], calls
         else:
-            state, series = args, [one if isinstance(one, tuple) else (one,) for one in calls]
+            state, series = args, [one if type(one) is tuple else (one,) for one in calls]
             number = len(series)
         names = ", ".join(one for one, _, _ in step.carried)
         if len(state) != len(step.carried):
@@ -132,7 +133,7 @@ def _watch(runs: _Runs, log: CompileLog) -> None:
 
 def _time(runs: _Runs, log: CompileLog, trials: int) -> tuple[tuple[float, ...], tuple[str, ...]]:
     """Return seconds a call; none where a window is void, with the reason."""
-    clock, samples_s, voids = Clock(log), [], []
+    clock, samples_s, voids = Clock(log), list[float](), list[str]()
     for trial in range(1, trials + 1):
         window = clock.window(runs.prepare(runs.step.function), 1, first_trial=trial)
         runs.take(window.result)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
+import optax  # type: ignore[import-untyped]
 
 from qwenperf.errors import ConfigError
 from qwenperf.models.config import ModelConfig
@@ -173,7 +173,8 @@ def _parts(batch: Batch, microbatches: int) -> Batch:
             f"a batch of {rows} rows cannot be shared evenly by {microbatches} microbatches.",
             advice=f"Give a multiple of {microbatches} rows.",
         )
-    return jax.tree.map(lambda value: value.reshape(microbatches, -1, *value.shape[1:]), batch)
+    parts: Batch = jax.tree.map(lambda value: value.reshape(microbatches, -1, *value.shape[1:]), batch)
+    return parts
 
 
 def _is_number(value: object) -> bool:

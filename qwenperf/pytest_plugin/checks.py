@@ -68,7 +68,7 @@ class Checks:
             return self._stable(lab.repeat_requests(request.engine, request.prompt_BT, request.workload.new_tokens))
         if not callable(subject):
             raise UsageError(f"no_recompiles({subject!r}): that is no function and no engine.")
-        series = [args, args] if calls is None else [call if isinstance(call, tuple) else (call,) for call in calls]
+        series = [args, args] if calls is None else [call if type(call) is tuple else (call,) for call in calls]
         return self._stable(lab.repeat_calls(subject, series, name=getattr(subject, "__name__", repr(subject))))
 
     def close(self) -> None:

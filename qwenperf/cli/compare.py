@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
+from qwenperf.cli.compare_cases import case_arguments, check_known, looks, named_values, number, quarantine
+from qwenperf.cli.compare_sides import make_sides
 from qwenperf.cli.config import find_project
 from qwenperf.cli.files import named_path
 from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.streams import say, verdict_survives
-from qwenperf.errors import ConfigError, UsageError
-from qwenperf.gate.excuses import TRAILER, from_table, from_trailers
+from qwenperf.gate.excuses import from_table
 from qwenperf.settings import INCONCLUSIVE
 
 if TYPE_CHECKING:
@@ -26,13 +25,12 @@ if TYPE_CHECKING:
 
     Compare = Callable[[int | None], tuple[ComparisonRecord, Path]]
 
-_DEFAULT_CASES = ("--model", "4x128", "--engine", "cached", "--prompt-length", "16", "--new-tokens", "64")
-
 
 @click.command("compare")
 @click.argument("base", required=False)
 @click.argument("head", required=False, default=".")
 @click.option("--engines", nargs=2, metavar="BASE HEAD", help="Compare two engines in the same code instead.")
+@click.option("--jax", nargs=2, metavar="BASE HEAD", help="Compare two versions of JAX under the same code instead.")
 @click.option("--aa", is_flag=True, help="Measure the same code on both sides: what this machine can tell apart.")
 @click.option("--suite", help="Compare the cases of a suite (default: the cached engine on a small model).")
 @click.option(
@@ -67,50 +65,12 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
     """
     project = find_project(Path.cwd())
     settings = project.settings({"inconclusive": flags["inconclusive"]})
-    flags["quarantine"] = from_table(_table(project.table.get("quarantine", {})))
+    flags["excuses"] = from_table(quarantine(project.table.get("quarantine", {})))
     out = flags["out"] or Path(settings.out)
     if base and (Path(base) / "run.json").is_file():
         return _saved(Path(base), Path(head), settings.inconclusive, as_json=as_json)
-    sides = _sides(base, head, flags)
+    sides = make_sides(base, head, flags)
     return _measure(sides, out, settings.inconclusive, flags, as_json=as_json)
-
-
-def _sides(base: str | None, head: str, flags: dict[str, Any]) -> tuple[Any, Any]:
-    from qwenperf.lab.revisions import WORKING_TREE, Repository
-    from qwenperf.lab.sides import Side
-
-    if flags["engines"] or flags["aa"]:
-        if base:
-            raise UsageError("--engines and --aa compare one tree of code with itself: name no revision.")
-        here = Side(name="base", label="this code", kind="same", root=package_root(), python=sys.executable)
-        labels = flags["engines"] or (None, None)
-        first, second = (replace(here, engine=_checked(engine), label=engine or here.label) for engine in labels)
-        return first, replace(second, name="head")
-    repository = Repository.find(Path.cwd())
-    start = base or repository.merge_base()
-    say(f"comparing with {base or 'where this was forked from the main branch'}")
-    if head in {WORKING_TREE, "HEAD"} and start != WORKING_TREE:
-        flags["quarantine"] += from_trailers(repository.trailers(start, TRAILER))
-    return repository.side("base", start), repository.side("head", head or WORKING_TREE)
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ConfigError("[tool.qwenperf.quarantine] is not a table.")
-    return value
-
-
-def package_root() -> Path:
-    """Return the folder that this package was imported from."""
-    import qwenperf
-
-    return Path(qwenperf.__file__).resolve().parent.parent
-
-
-def _checked(engine: str | None) -> str | None:
-    from qwenperf.cli.select import check_engine
-
-    return None if engine is None else check_engine(engine)
 
 
 def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mapping[str, Any], *, as_json: bool) -> int:
@@ -124,19 +84,23 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
     from qwenperf.stats.spending import Plan
 
     base, head = sides
-    plan = Plan(looks=_looks(flags["looks"]), margin=flags["margin"])
-    inventory = take_inventory(base, head, _case_arguments(flags), _pairs(flags["aliases"], "--alias OLD=NEW"))
-    margins = {name: _number(text) for name, text in _pairs(flags["margin_of"], "--margin-of CASE=X").items()}
-    _check_known(margins, [case.id for case in inventory.shared])
+    plan = Plan(looks=looks(flags["looks"]), margin=flags["margin"])
+    inventory = take_inventory(base, head, case_arguments(flags), named_values(flags["aliases"], "--alias OLD=NEW"))
+    margins = {name: number(text) for name, text in named_values(flags["margin_of"], "--margin-of CASE=X").items()}
+    check_known(margins, [case.id for case in inventory.shared])
 
     def compare(cores: int | None) -> tuple[ComparisonRecord, Path]:
         folder = create_folder(out)
         options = PairOptions(rounds=flags["rounds"], trial_s=flags["trial_s"], cores=cores)
-        facts = {"plan": {"margins": margins, "aa": flags["aa"]}, "extra": {"same_code": same_code(base, head)}}
+        varies = ["jax", "jaxlib", "libtpu", "python"] if flags["jax"] else []
+        facts = {
+            "plan": {"margins": margins, "aa": flags["aa"], "varies": varies},
+            "extra": {"same_code": same_code(base, head)},
+        }
         comparison = Comparison(
             base=base, head=head, inventory=inventory, plan=plan, options=options, folder=folder,
             listener=PairProgress(say), stop_early=not (flags["all_pairs"] or flags["aa"]), facts=facts,
-            excuses=flags["quarantine"],
+            excuses=flags["excuses"],
         )  # fmt: skip
         with interrupts():
             return comparison.run(), folder / "comparison.json"
@@ -179,57 +143,3 @@ def _saved(base: Path, head: Path, inconclusive: str, *, as_json: bool) -> int:
         else:
             write(comparison_report(record, "none: both runs were saved before"))
     return exit_code(record, inconclusive)
-
-
-def _case_arguments(flags: Mapping[str, Any]) -> list[str]:
-    """Return the flags of `qwenperf run` that choose the cases."""
-    names = ("suite", "model", "prompt_length", "new_tokens", "batch", "dtype")
-    given = [(f"--{name.replace('_', '-')}", flags[name]) for name in names if flags[name] is not None]
-    given += [("--engine", engine) for engine in flags["case_engines"]]
-    chosen = [str(part) for pair in given for part in pair] or list(_DEFAULT_CASES)
-    return [*chosen, *(part for glob in (*flags["filters"], *_unsettled(flags)) for part in ("--filter", glob))]
-
-
-def _unsettled(flags: Mapping[str, Any]) -> list[str]:
-    """Return the cases of an earlier comparison that failed or that nobody could tell."""
-    if flags["rerun_failed"] is None:
-        return []
-    from qwenperf.cli.explain import read_comparison
-    from qwenperf.schema.records import Outcome
-
-    open_outcomes = {Outcome.FAIL, Outcome.INCONCLUSIVE}
-    cases = read_comparison(flags["rerun_failed"]).cases
-    found = [case.id for case in cases if open_outcomes & {verdict.outcome for verdict in case.verdicts}]
-    if not found:
-        raise UsageError(f"every case of {flags['rerun_failed']} passed: nothing to measure again.")
-    return found
-
-
-def _looks(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ConfigError(f"--looks is {text!r}.", advice="Write numbers of pairs, such as 6,12,20.") from None
-
-
-def _pairs(texts: Sequence[str], form: str) -> dict[str, str]:
-    """Read ``name=value`` from the right: an engine's own name may hold equal signs."""
-    for text in texts:
-        if "=" not in text:
-            raise ConfigError(f"{text!r} is not {form}.")
-    return dict(text.rsplit("=", 1) for text in texts)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"--margin-of: {text!r} is no number.") from None
-
-
-def _check_known(margins: Mapping[str, float], cases: Sequence[str]) -> None:
-    from qwenperf.errors import UnknownNameError
-
-    for name in margins:
-        if name not in cases:
-            raise UnknownNameError("case", name, cases)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +123,35 @@ class Repository:
         if not (folder / "complete").is_file():
             install(folder, ["--require-hashes", "--requirement", str(theirs)])
         return str(folder / "bin" / "python")
+
+
+def jax_side(name: str, version: str, root: Path, cache: Path | None = None, python: str | None = None) -> Side:
+    """Return the side ``name``: the code in ``root`` under another version of JAX, in an environment of its own.
+
+    Args:
+      name: ``base`` or ``head``.
+      version: of jax and jaxlib; the other packages are what the code's own ``pyproject.toml`` resolves to with it.
+      root: the folder that holds the package and its ``pyproject.toml``.
+      cache: where environments are kept.
+      python: the interpreter to make it with; ours by default. A newer JAX may need a newer one.
+
+    Raises:
+      UsageError: ``root`` has no ``pyproject.toml``, or that is no version.
+      MeasurementError: the environment cannot be made.
+    """
+    project = root / "pyproject.toml"
+    if not re.fullmatch(r"\d+(\.\w+)+", version):
+        raise UsageError(f"{version!r} is no version of JAX.", advice="Write it as 0.10.2.")
+    if not project.is_file():
+        raise UsageError(f"{root} has no pyproject.toml to take the other packages from.")
+    interpreter = python or sys.executable
+    text = "\n".join((version, interpreter, sys.version, project.read_text(encoding="utf-8")))
+    key = hashlib.sha256(text.encode()).hexdigest()[:20]
+    folder = (cache or _default_cache()) / "environments" / f"jax-{version}-{key}"
+    if not (folder / "complete").is_file():
+        requirements = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
+        install(folder, [f"jax=={version}", f"jaxlib=={version}", *requirements], interpreter)
+    return Side(name=name, label=f"jax {version}", kind="jax", root=root, python=str(folder / "bin" / "python"))
 
 
 def install(folder: Path, requirements: Sequence[str], python: str = sys.executable) -> None:

@@ -1,0 +1,56 @@
+"""From the flags of ``qwenperf compare`` to the two sides that it measures."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qwenperf.cli.streams import say
+from qwenperf.errors import UsageError
+from qwenperf.gate.excuses import TRAILER, from_trailers
+
+if TYPE_CHECKING:
+    from qwenperf.lab.sides import Side
+
+
+def make_sides(base: str | None, head: str, flags: dict[str, Any]) -> tuple[Side, Side]:
+    """Return base and head; acceptances in the commits between two revisions are added to ``flags["excuses"]``.
+
+    Raises:
+      UsageError: flags that exclude each other, or a revision that is none.
+    """
+    from qwenperf.lab.revisions import WORKING_TREE, Repository, jax_side
+    from qwenperf.lab.sides import Side
+
+    if sum(map(bool, (base, flags["engines"], flags["aa"], flags["jax"]))) > 1:
+        raise UsageError("revisions, --engines, --jax and --aa exclude each other.")
+    if flags["jax"]:
+        say(f"making or finding environments with jax {' and '.join(flags['jax'])}")
+        first, second = flags["jax"]
+        return jax_side("base", first, package_root()), jax_side("head", second, package_root())
+    if flags["engines"] or flags["aa"]:
+        here = Side(name="base", label="this code", kind="same", root=package_root(), python=sys.executable)
+        labels = flags["engines"] or (None, None)
+        first, second = (replace(here, engine=_checked(engine), label=engine or here.label) for engine in labels)
+        return first, replace(second, name="head")
+    repository = Repository.find(Path.cwd())
+    start = base or repository.merge_base()
+    say(f"comparing with {base or 'where this was forked from the main branch'}")
+    if head in {WORKING_TREE, "HEAD"} and start != WORKING_TREE:
+        flags["excuses"] += from_trailers(repository.trailers(start, TRAILER))
+    return repository.side("base", start), repository.side("head", head or WORKING_TREE)
+
+
+def package_root() -> Path:
+    """Return the folder that this package was imported from."""
+    import qwenperf
+
+    return Path(qwenperf.__file__).resolve().parent.parent
+
+
+def _checked(engine: str | None) -> str | None:
+    from qwenperf.cli.select import check_engine
+
+    return None if engine is None else check_engine(engine)

@@ -53,8 +53,8 @@ def _timing() -> tuple[list[str], list[dict[str, Any]] | None]:
     """Compare this code with itself in 6 pairs."""
     from dataclasses import asdict
 
-    from qwenperf.cli.compare_sides import package_root
     from qwenperf.cli.compare_progress import PairProgress
+    from qwenperf.cli.compare_sides import package_root
     from qwenperf.gate.same import sights
     from qwenperf.lab.compare import Comparison, create_folder
     from qwenperf.lab.inventory import take_inventory

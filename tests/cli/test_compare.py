@@ -28,7 +28,7 @@ def repository(tmp_path):
     [
         (("nowhere",), "'nowhere' is no commit of"),
         (("--engines", "cached", "cachd"), "unknown engine 'cachd'. Did you mean 'cached'"),
-        (("--aa", "HEAD"), "name no revision"),
+        (("--aa", "HEAD"), "exclude each other"),
         (("--aa", "--looks", "6,x"), "--looks is '6,x'"),
         (("--aa", "--looks", "2"), "do not rise from 6 pairs"),
         (("--aa", "--margin", "-1"), "the margin is -1"),

@@ -1,6 +1,6 @@
 """Prefill, step and loop over rows that differ: in length, in how they are sampled, in when they end.
 
-Pure functions of ``(params, tokens, state, tables, request)`` around ``step.run_onto``. Prompts stand at the right
+Pure functions of ``(params, tokens, state, tables, request)`` around those of ``step``. Prompts stand at the right
 end of their rows (see ``prompts``), so slots of the cache are common to all rows and positions are not:
 
     position = slot - pads[row]        a token sees slots from pads[row] to its own
@@ -10,7 +10,6 @@ Everything that a request may choose is data, so that another choice runs the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -20,12 +19,10 @@ from jaxtyping import Array, Bool, Int
 from qwenperf.decode.cache import capacity_of
 from qwenperf.decode.hooks import Hooks, hooked
 from qwenperf.decode.sampling import Rules, draw
-from qwenperf.decode.state import KVCache, StepResult
-from qwenperf.decode.step import run_onto
-from qwenperf.models.attention import causal_mask
+from qwenperf.decode.state import KVCache, StepResult, StepTables
+from qwenperf.decode.step import prefill, run_onto, slot_mask
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
-from qwenperf.models.rotary import RotaryTables
 from qwenperf.models.variant import Variant
 
 
@@ -69,33 +66,58 @@ def prefill_rows(
     params: Params,
     tokens: Int[Array, "B T"],
     state: RowState,
-    tables: RotaryTables | None,
+    tables: StepTables,
     request: Request,
-    **bound: Any,
+    *,
+    config: ModelConfig,
+    variant: Variant,
+    hooks: Hooks,
 ) -> RowResult:
     """Read the prompts and choose the first token of each row; what the state held before is forgotten."""
-    nothing = jnp.zeros_like(state.counts)
-    empty = RowState(cache=state.cache._replace(length=jnp.int32(0)), ended=jnp.zeros_like(state.ended), counts=nothing)
-    return _append(params, tokens, empty, tables, request, **bound)
+    result, captured = hooked(prefill, variant, hooks)(
+        params,
+        tokens,
+        state.cache,
+        tables,
+        config=config,
+        attention_mask_BT=_from_slot(request.pads, tokens.shape[1]),
+    )
+    empty = RowState(cache=state.cache, ended=jnp.zeros_like(state.ended), counts=jnp.zeros_like(state.counts))
+    return _choose(result, captured, empty, request)
 
 
 def step_rows(
     params: Params,
     tokens: Int[Array, " B"],
     state: RowState,
-    tables: RotaryTables | None,
+    tables: StepTables,
     request: Request,
-    **bound: Any,
+    *,
+    config: ModelConfig,
+    variant: Variant,
+    hooks: Hooks,
 ) -> RowResult:
     """Append one token a row and choose the next."""
-    return _append(params, jnp.expand_dims(tokens, 1), state, tables, request, **bound)
+    slots_B1 = jnp.expand_dims(jnp.broadcast_to(state.cache.length, tokens.shape), 1)
+    capacity = capacity_of(state.cache.layers)
+    own_B1S = jnp.expand_dims(_from_slot(request.pads, capacity), 1)
+    result, captured = hooked(run_onto, variant, hooks)(
+        params,
+        jnp.expand_dims(tokens, 1),
+        state.cache,
+        tables,
+        config=config,
+        positions_BT=slots_B1 - jnp.expand_dims(request.pads, 1),
+        mask_BTS=slot_mask(slots_B1, capacity, tables, variant) & own_B1S,
+    )
+    return _choose(result, captured, state, request)
 
 
 def generate_rows(
     params: Params,
     tokens: Int[Array, " B"],
     state: RowState,
-    tables: RotaryTables | None,
+    tables: StepTables,
     request: Request,
     *,
     capacity: int,
@@ -119,32 +141,8 @@ def generate_rows(
     return out_BS, state
 
 
-def _append(
-    params: Params,
-    tokens_BT: Int[Array, "B T"],
-    state: RowState,
-    tables: RotaryTables | None,
-    request: Request,
-    *,
-    config: ModelConfig,
-    variant: Variant,
-    hooks: Hooks,
-) -> RowResult:
-    order_1T = jnp.expand_dims(jnp.arange(tokens_BT.shape[1], dtype=jnp.int32), 0)
-    slots_BT = jnp.broadcast_to(order_1T + state.cache.length, tokens_BT.shape)
-    slots = capacity_of(state.cache.layers)
-    own_B1S = jnp.expand_dims(_from_slot(request.pads, slots), 1)
-    run: Callable[..., tuple[StepResult, dict[str, Array]]] = hooked(run_onto, variant, hooks)
-    result, captured = run(
-        params,
-        tokens_BT,
-        state.cache,
-        tables,
-        config=config,
-        # Padding has no position; any that is in the tables does.
-        positions_BT=jnp.maximum(slots_BT - jnp.expand_dims(request.pads, 1), 0),
-        mask_BTS=causal_mask(slots_BT, slots, variant.window) & own_B1S,
-    )
+def _choose(result: StepResult, captured: dict[str, Array], state: RowState, request: Request) -> RowResult:
+    """Draw the next token of each row that had not ended in ``state``."""
     drawn_B = draw(result.logits, request.keys, result.state.length - request.pads, request.rules)
     token_B = jnp.where(state.ended, request.pad, drawn_B)
     stops_B = jnp.squeeze(jnp.take_along_axis(request.stops, jnp.expand_dims(token_B, 1), axis=1), 1)

@@ -34,16 +34,21 @@ def prefill(
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
+    attention_mask_BT: Bool[Array, "B T"] | None = None,
 ) -> StepResult:
     """Read a prompt into a static cache from its start; what the cache held before is forgotten.
 
-    The prompt attends to itself only, not to the capacity: T * T scores instead of T * S.
+    The prompt attends to itself only, not to the capacity: T * T scores instead of T * S. ``attention_mask_BT`` is
+    false at padding before a row's tokens: nothing sees it, and positions are counted behind it.
     """
 
     def remember(layers: Layers, layer: LayerIndex, new: KeysValues) -> tuple[Layers, KeysValues]:
         return write_layer(layers, layer, new, 0, write_in_place)[0], new
 
-    return _read(params, tokens, tables, count, config=config, remember=remember, memory=state.layers, variant=variant)
+    return _read(
+        params, tokens, tables, count, attention_mask_BT, config=config, remember=remember, memory=state.layers,
+        variant=variant,
+    )  # fmt: skip
 
 
 def prefill_growing(
@@ -57,22 +62,24 @@ def prefill_growing(
 ) -> StepResult:
     """Read a prompt; return its keys and values as a cache that is just as long."""
     del state
-    return _read(params, tokens, tables, None, config=config, remember=collect, memory=(), variant=variant)
+    return _read(params, tokens, tables, config=config, remember=collect, memory=(), variant=variant)
 
 
 def _read(
     params: Params,
     tokens: Int[Array, "B T"],
     tables: StepTables,
-    count: Count,
+    count: Count = None,
+    attention_mask_BT: Bool[Array, "B T"] | None = None,
     *,
     config: ModelConfig,
     variant: Variant,
     **kept: Any,
 ) -> StepResult:
-    positions_BT, mask_BTT = whole_sequence(tokens, window=variant.window)
+    positions_BT, mask_BTT = whole_sequence(tokens, attention_mask_BT, window=variant.window)
     if variant.mask == "table" and isinstance(tables, Tables):
         mask_BTT = first_masks(tables.mask, *tokens.shape)
+        mask_BTT = mask_BTT if attention_mask_BT is None else mask_BTT & jnp.expand_dims(attention_mask_BT, 1)
     hidden_BTD, layers = forward(
         params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=rotary_of(tables),
         variant=variant, **kept,
@@ -104,7 +111,7 @@ def extend(
 ) -> StepResult:
     """Append T tokens a row to a static cache that holds something already."""
     positions_BT = next_positions(tokens, state)
-    mask_BTS = _mask(positions_BT, capacity_of(state.layers), tables, variant)
+    mask_BTS = slot_mask(positions_BT, capacity_of(state.layers), tables, variant)
     return run_onto(
         params, tokens, state, tables, count, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS,
         variant=variant,
@@ -143,11 +150,11 @@ def decode_step_growing(
     )  # fmt: skip
 
 
-def _mask(positions_BT: Int[Array, "B T"], keys: int, tables: StepTables, variant: Variant) -> Bool[Array, "B T S"]:
-    """Return which keys the queries at ``positions_BT`` see."""
+def slot_mask(slots_BT: Int[Array, "B T"], keys: int, tables: StepTables, variant: Variant) -> Bool[Array, "B T S"]:
+    """Return which keys the queries at ``slots_BT``, places in the cache, see."""
     if variant.mask == "table" and isinstance(tables, Tables):
-        return look_up_mask(tables.mask, positions_BT)
-    return causal_mask(positions_BT, keys, variant.window)
+        return look_up_mask(tables.mask, slots_BT)
+    return causal_mask(slots_BT, keys, variant.window)
 
 
 def next_positions(tokens_BT: Int[Array, "B T"], state: KVCache) -> Int[Array, "B T"]:

@@ -42,6 +42,13 @@ class Reading:
         self.seen[name] = self.edit.get(name, lambda x: x)(value)
         return self.seen[name]
 
+    def drain(self):
+        """Layers that are written out have nothing to drain."""
+        return {}
+
+    def keep(self, stacked):
+        """Nor to keep."""
+
 
 @cache
 def uncached(edit=()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import platform
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -53,7 +54,8 @@ def main() -> None:
     result = {
         "command": f"python -m benchmarks.verdicts.simulate --count {asked.count} --seed {asked.seed}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "on": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}",
+        "on": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}, numpy {np.__version__}",
         "count": asked.count,
         "noise": rows,
         "others": {

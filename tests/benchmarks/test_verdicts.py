@@ -10,9 +10,9 @@ import pytest
 @pytest.fixture(scope="module")
 def verdicts(repository):
     sys.path.insert(0, str(repository))
-    from benchmarks.verdicts import others, scenarios, simulate, table
+    from benchmarks.verdicts import intervals, others, scenarios, simulate, table
 
-    return {"others": others, "scenarios": scenarios, "simulate": simulate, "table": table}
+    return {"intervals": intervals, "others": others, "scenarios": scenarios, "simulate": simulate, "table": table}
 
 
 def test_the_recording_holds_the_deviations_that_its_page_states(verdicts):
@@ -70,3 +70,15 @@ def test_a_small_run_measures_every_kind_of_noise_and_writes_both_files(verdicts
     assert found["command"].endswith("--count 4 --seed 20261128")
     assert found["noise"]["iid"]["changed"]["+10%"]["fail"]["count"] == 4
     assert (tmp_path / "simulated.md").read_text() == capsys.readouterr().out.removesuffix("\n")
+
+
+def test_the_ranks_that_were_chosen_are_those_that_judge(verdicts):
+    """The comparison of intervals computes the bound that the verdicts have."""
+    from qwenperf.stats import signs
+    from qwenperf.stats.bounds import Pairs
+
+    rows = np.random.default_rng(5).normal(size=(3, 20))
+    centres, found = verdicts["intervals"].by_ranks(rows)
+    cases = [Pairs(values=row, averages=signs.walsh(row), widening=1.0) for row in rows]
+    assert centres.tolist() == pytest.approx([case.centre for case in cases])
+    assert found.tolist() == pytest.approx([case.lower(verdicts["intervals"].LEVEL) for case in cases])

@@ -1,12 +1,13 @@
 """The steady phase: timed requests and first tokens by turns, all repeated once when a window is void.
 
 A trial is a request and right behind it a stream (or a first token): what slows the machine for a while slows both, so
-that their difference, the time of decoding, is one of neighbours.
+that their difference, the time of decoding, is one of neighbours. Only the last trial has the prompt whose tokens are
+compared; the others have other prompts of its shape, so that an engine that keeps its answers is not fast for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from qwenperf.lab.forms import Forms, stack
 from qwenperf.lab.metrics import Floors
+from qwenperf.lab.prompts import other_prompts
 from qwenperf.measure.clock import Clock, StreamWindow, Window
 from qwenperf.schema.records import Finding, Severity, StreamEvidence
 
@@ -38,10 +40,11 @@ class Steady:
 
 def measure_steady(forms: Forms, clock: Clock, trials: int, floors: Floors) -> Steady:
     """Time ``trials`` whole requests, each followed by a stream (or a first token, where the engine has no stream)."""
-    first = _measure(forms, clock, trials, floors)
+    prompts = other_prompts(forms.prompt_BT)
+    first = _measure(forms, prompts, clock, trials, floors)
     if not first.voids:
         return first
-    again = _measure(forms, clock, trials, floors)
+    again = _measure(forms, prompts, clock, trials, floors)
     if again.voids:
         return again
     note = Finding(
@@ -53,16 +56,17 @@ def measure_steady(forms: Forms, clock: Clock, trials: int, floors: Floors) -> S
     return replace(again, findings=(note,))
 
 
-def _measure(forms: Forms, clock: Clock, trials: int, floors: Floors) -> Steady:
+def _measure(forms: Forms, prompts: Iterator[np.ndarray], clock: Clock, trials: int, floors: Floors) -> Steady:
     requests: list[Window[np.ndarray]] = []
     firsts: list[Window[np.ndarray]] = []
     streams: list[StreamWindow[np.ndarray]] = []
     for trial in range(1, trials + 1):
-        requests.append(clock.window(forms.request, 1, floor_s=floors.request_s, first_trial=trial))
+        whole, first = (_asked(forms, prompts, last=trial == trials) for _ in range(2))
+        requests.append(clock.window(whole.request, 1, floor_s=floors.request_s, first_trial=trial))
         if forms.streams:
-            streams.append(clock.stream(forms.stream, 1, floor_s=floors.step_s, first_trial=trial))
+            streams.append(clock.stream(first.stream, 1, floor_s=floors.step_s, first_trial=trial))
         else:
-            firsts.append(clock.window(forms.first_token, 1, first_trial=trial))
+            firsts.append(clock.window(first.first_token, 1, first_trial=trial))
     void_requests = _voids("request", requests)
     void_firsts = _voids("stream", streams) + _voids("first token", firsts)
     samples_s = [window.first_s for window in streams] + [window.samples_s for window in firsts]
@@ -74,6 +78,10 @@ def _measure(forms: Forms, clock: Clock, trials: int, floors: Floors) -> Steady:
         repeated=requests[-1].result,
         voids=void_requests + void_firsts,
     )
+
+
+def _asked(forms: Forms, prompts: Iterator[np.ndarray], *, last: bool) -> Forms:
+    return forms if last else replace(forms, prompt_BT=next(prompts))
 
 
 def _voids(name: str, windows: Sequence[_Window]) -> tuple[str, ...]:

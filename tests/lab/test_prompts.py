@@ -1,9 +1,11 @@
 """Prompts have the length that was asked for and are the same each time."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
-from qwenperf.lab.prompts import TEXTS, make_prompt
+from qwenperf.lab.prompts import TEXTS, make_prompt, other_prompts
 from qwenperf.workloads.case import Workload
 
 
@@ -38,3 +40,22 @@ def test_english_prompts_end_as_the_text_ends(length):
     assert prompt.shape == (2, length)
     assert Letters().decode(prompt[0]).endswith(TEXTS[0][-length:])
     assert Letters().decode(prompt[1]).endswith(TEXTS[1][-length:])
+
+
+def test_other_prompts_are_different_orders_of_the_same_tokens():
+    """Shape, dtype and the tokens of each row stay; no order comes twice while there are others."""
+    prompt = np.arange(12, dtype=np.int32).reshape(2, 6)
+    found = list(islice(other_prompts(prompt), 20))
+    assert {(one.shape, one.dtype) for one in found} == {((2, 6), np.dtype(np.int32))}
+    assert all((np.sort(one, axis=1) == prompt).all() for one in found)
+    assert len({one.tobytes() for one in (prompt, *found)}) == 21
+
+
+def test_padding_of_other_prompts_stays_where_it_is():
+    """Equal tokens at an end of a row are not mixed into it; a row of one token has no other order."""
+    prompt = np.array([[0, 0, 5, 6, 7, 8], [5, 6, 7, 8, 0, 0], [4, 4, 4, 4, 4, 4]], np.int32)
+    for one in islice(other_prompts(prompt), 5):
+        assert (one[0, :2] == 0).all()
+        assert (one[1, 4:] == 0).all()
+        assert (np.sort(one[:, 2:4]) > 0).all()
+        assert (one[2] == 4).all()

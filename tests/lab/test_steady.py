@@ -45,8 +45,8 @@ class CompilingOnce(Noting):
         yield from super().stream(tokens_BT, new_tokens)
 
 
-def measure(engine, trials=3):
-    forms = Forms(engine=engine, workload=WORK, prompt_BT=np.zeros((1, 2), np.int32))
+def measure(engine, trials=3, prompt=(0, 0)):
+    forms = Forms(engine=engine, workload=WORK, prompt_BT=np.array([prompt], np.int32))
     with CompileLog() as log:
         clock = Clock(log, now=itertools.count().__next__)
         return measure_steady(forms, clock, trials, Floors())
@@ -67,3 +67,31 @@ def test_a_void_names_the_trial_and_the_repetition_counts():
     assert [finding.code for finding in steady.findings] == ["window-repeated"]
     assert steady.findings[0].data["voids"][0].startswith("stream: trial 2: ")
     assert len(steady.request_s) == 3
+
+
+class Remembering(Noting):
+    """Works once for each prompt, and afterwards answers from memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.known, self.prompts = {}, []
+
+    def generate(self, tokens_BT, new_tokens):
+        """Return the first token, again and again."""
+        self.prompts.append(tuple(tokens_BT[0].tolist()))
+        if self.prompts[-1] not in self.known:
+            self.asked.append("worked")
+            self.known[self.prompts[-1]] = np.repeat(tokens_BT[:, :1], new_tokens, axis=1)
+        return self.known[self.prompts[-1]]
+
+
+def test_an_engine_that_remembers_its_answers_has_to_work():
+    """Each trial has another prompt; the last one has the prompt whose tokens are compared."""
+    engine = Remembering()
+    prompt = (3, 1, 4, 1, 5, 9)
+    engine.generate(np.array([prompt]), 3)
+    steady = measure(engine, trials=5, prompt=prompt)
+    assert engine.asked.count("worked") == 5
+    assert engine.prompts[-1] == prompt
+    assert {tuple(sorted(one)) for one in engine.prompts} == {(1, 1, 3, 4, 5, 9)}
+    np.testing.assert_array_equal(steady.repeated, [[3, 3, 3]])

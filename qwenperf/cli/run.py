@@ -26,6 +26,9 @@ from qwenperf.workloads.suites import SUITES
 STEADY_LEAST_S = 1.0
 """Seconds of steady trials for each case where nobody names their number."""
 
+_ENGINE_HELP = (
+    f"Ad-hoc case, repeatable: {', '.join(ENGINES)}, best-cpu; any with +setting=value; or package.module:factory."
+)
 _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 
 
@@ -43,7 +46,7 @@ _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 @click.option("--inconclusive", help=f"What noise does to the exit code: {' or '.join(INCONCLUSIVE)} (default: warn).")
 @click.option("--budgets", "budget_file", type=named_path, metavar="TOML", help="Budgets, not the project's.")
 @click.option("--model", help="Ad-hoc case: a preset, a folder, a GGUF file or a hub id.")
-@click.option("--engine", "engines", multiple=True, help=f"Ad-hoc case, repeatable: {', '.join(ENGINES)}.")
+@click.option("--engine", "engines", multiple=True, help=_ENGINE_HELP)
 @click.option("--prompt-length", type=int, metavar="N", help="Ad-hoc case: tokens of the prompt (default: 32).")
 @click.option("--new-tokens", type=int, metavar="N", help="Ad-hoc case: tokens to generate (default: 32).")
 @click.option("--batch", type=int, metavar="N", help="Ad-hoc case: prompts at once (default: 1).")

@@ -23,6 +23,7 @@ from qwenperf.errors import (
 from qwenperf.settings import Settings
 from qwenperf.workloads.case import ENGINES, Case, Workload
 from qwenperf.workloads.engine import BEST, parse_engine, rung_of
+from qwenperf.workloads.factory import factory_parts, is_factory
 from qwenperf.workloads.models import PRESETS
 from qwenperf.workloads.suites import find_suite
 
@@ -143,12 +144,15 @@ def _check_room(model: str, workload: Workload) -> None:
 
 
 def check_engine(name: str) -> str:
-    """Return ``name`` where it is a rung, or one with settings.
+    """Return ``name`` where it is a rung, one with settings, or ``package.module:factory``.
 
     Raises:
       UnknownNameError: no such rung, setting or value; offers the nearest.
       ConfigError: settings that exclude each other.
     """
+    if is_factory(name):
+        factory_parts(name)
+        return name
     _known("engine", rung_of(name), (*ENGINES, *BEST))
     parse_engine(name)
     return name

@@ -7,19 +7,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from qwenperf.decode.engine import SizedEngine
+from qwenperf.decode.engine import Engine, SizedEngine
 from qwenperf.lab.extrapolate import ends, extrapolate
 from qwenperf.lab.measure_engine import measure_engine
 from qwenperf.lab.options import Options
+from qwenperf.lab.own_engine import own_engine
 from qwenperf.lab.prompts import make_prompt
 from qwenperf.lab.ready import ready_engine
 from qwenperf.measure import environment
 from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
 from qwenperf.measure.roofline import measure_roofline
-from qwenperf.models.registry import load_model
-from qwenperf.schema.records import CaseRecord
+from qwenperf.models.registry import Model, load_model
+from qwenperf.schema.records import CaseRecord, Finding
 from qwenperf.workloads.case import Case, Workload
+from qwenperf.workloads.factory import is_factory
 
 
 def run_case(
@@ -35,6 +37,7 @@ def run_case(
 
     Raises:
       UnknownNameError: no such model, engine or dtype.
+      UsageError: an engine's factory that makes none.
       CheckpointError: weights that cannot be read.
       CapacityError: a workload longer than the model's positions.
     """
@@ -42,7 +45,7 @@ def run_case(
     work = case.workload
     on_phase("loading the model")
     model = load_model(case.model, work.dtype, seed=case.seed)
-    engine, started = ready_engine(model, case, options)
+    engine, started = _engine(model, case, options)
     remarks = (*model.findings, *started)
     fingerprint = environment.fingerprint(environment.describe())
 
@@ -62,12 +65,19 @@ def run_case(
             )
 
     roofline = partial(measure_roofline, fingerprint) if options.roofline else None
-    if case.measured_tokens:
+    if case.measured_tokens and isinstance(engine, SizedEngine):
         record = _measure_ends(case, engine, partial(measure, options=options, roofline=roofline), options, on_phase)
     else:
         told = lambda seen: on_steady(replace(seen, findings=(*remarks, *seen.findings)))  # noqa: E731
         record = measure(work, roofline=roofline, on_steady=told)
     return replace(record, findings=(*remarks, *record.findings))
+
+
+def _engine(model: Model, case: Case, options: Options) -> tuple[Engine, tuple[Finding, ...]]:
+    """Return the case's engine, one of ours or somebody's own, and what happened before its first request."""
+    if is_factory(case.engine):
+        return own_engine(case.engine, model, case.workload.prompt_length + case.workload.new_tokens), ()
+    return ready_engine(model, case, options)
 
 
 def _measure_ends(

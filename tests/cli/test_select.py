@@ -158,3 +158,16 @@ def test_every_refusal_is_of_the_tree():
     """A refusal carries its exit code."""
     with pytest.raises(QwenperfError):
         AdHoc(model="nope").cases()
+
+
+def test_an_engine_may_be_a_factory_of_one_s_own():
+    """Only its process can import it; a name that cannot be one is found here."""
+    assert ids(ad_hoc=AdHoc(engines=("my.module:make",))) == ["4x128/my.module:make/b1-p32-n32-f32"]
+    with pytest.raises(QwenperfError, match=r"is no package\.module:factory"):
+        ids(ad_hoc=AdHoc(engines=("my.module:make+weights=int8",)))
+
+
+def test_the_best_engine_of_a_platform_is_a_rung():
+    """It may have settings too."""
+    found = ids(ad_hoc=AdHoc(engines=("best-cpu", "best-tpu+layers=scanned")))
+    assert [case.split("/")[1] for case in found] == ["best-cpu", "best-tpu+layers=scanned"]

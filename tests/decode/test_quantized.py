@@ -1,13 +1,15 @@
 """Engines with quantised weights, against the plain model and against one whose weights were rounded beforehand."""
 
-from dataclasses import replace
+from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from qwenperf.decode.build import build_engine
 from qwenperf.models.config import ModelConfig
+from qwenperf.models.decoder import logits
 from qwenperf.models.quantize import dequantize, quantize_params
 from qwenperf.models.registry import Model, load_model
 from qwenperf.models.seeded import seeded_params
@@ -29,6 +31,13 @@ def two_logits(built, tokens):
     first = np.asarray(first)
     second, _ = built.decode_step(tokens[:, -1], state)
     return np.stack([first, np.asarray(second)])
+
+
+@pytest.fixture(scope="module")
+def uncached(model):
+    """Return the last two logits [2, B, V] of one pass with other weights of the same shapes; compiled once."""
+    run = jax.jit(partial(logits, config=model.config))
+    return lambda params, tokens: np.asarray(run(params, tokens_BT=tokens.astype(np.int32)))[:, -2:].swapaxes(0, 1)
 
 
 def rounded(node):
@@ -58,30 +67,29 @@ def test_logits_are_near_the_plain_ones(settings, engine, truth, prompt):
         "weights=int8",
         "weights=int4-g32",
         "weights=int8-g32+qkv=fused+gate_up=fused+layers=scanned",
-        "weights=int8+rows=2",
+        "weights=int8+rows=4",
     ],
 )
-def test_the_error_is_that_of_the_rounded_weights(settings, engine, model, prompt):
-    """A plain engine over the rounded matrices gives the same logits; fused, scanned and padded rows too."""
-    tokens = prompt(1, 6, seed=1)
+def test_the_error_is_that_of_the_rounded_weights(settings, engine, model, prompt, uncached):
+    """A plain pass over the rounded matrices gives the same logits; fused, scanned and padded rows too."""
+    tokens = prompt(2, 6, seed=1)
     name = settings.split("+")[0].removeprefix("weights=")
-    same = replace(model, params=rounded(quantize_params(model.params, name)))
-    expected = two_logits(build_engine(same, "cached", capacity=16), tokens)
+    expected = uncached(rounded(quantize_params(model.params, name)), tokens)
     found = two_logits(engine(f"cached+{settings}"), tokens)
     np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max(), rtol=1e-4)
 
 
 def test_every_rung_can_have_quantised_weights(engine, prompt):
     """Without a cache and with one, in one loop and step by step, the same tokens."""
-    tokens = prompt(1, 5, seed=2)
+    tokens = prompt(2, 5, seed=2)
     expected = engine("cached+weights=int8").generate(tokens, 4)
-    for rung in ("naive", "cached-concat", "cached-host"):
+    for rung in ("naive", "cached-host"):
         np.testing.assert_array_equal(engine(f"{rung}+weights=int8").generate(tokens, 4), expected)
 
 
 def test_the_models_own_weights_stay_plain(engine, model, truth, prompt):
     """The engine's truth is the unquantised model, whose arrays nobody touched."""
-    tokens = prompt(1, 6, seed=3)
+    tokens = prompt(2, 6, seed=3)
     built = engine("cached+weights=int8")
     assert model.params["embed_tokens"]["weight"].dtype == np.float32
     np.testing.assert_allclose(built.uncached_logits(tokens), truth(tokens), rtol=1e-5, atol=1e-5)
@@ -102,13 +110,12 @@ def test_facts_count_quantised_bytes(untied):
     assert facts.kv_cache_bytes == plain.kv_cache_bytes
 
 
-@pytest.mark.parametrize("settings", ["weights=int4-g32", "weights=int8+activations=int8+rows=2"])
-def test_bf16_models_keep_their_dtype(settings, prompt):
+def test_bf16_models_keep_their_dtype(prompt):
     """Hidden states and cache are bf16 as before; logits are f32."""
     narrow = load_model("tiny", "bf16")
-    built = build_engine(narrow, f"cached+{settings}", capacity=16)
-    logits, state = built.prefill(prompt(1, 5))
-    assert logits.dtype == np.float32
+    built = build_engine(narrow, "cached+weights=int4-g32+activations=int8+rows=2", capacity=16)
+    found, state = built.prefill(prompt(1, 5))
+    assert found.dtype == np.float32
     assert {leaf.dtype.name for leaf in jax.tree.leaves(state.device.layers)} == {"bfloat16"}
 
 
@@ -118,7 +125,6 @@ def test_gpt2_is_quantised_with_its_biases(prompt):
     config = ModelConfig.from_hf(shape)
     small = Model(name="small", config=config, params=seeded_params(config), dtype="f32")
     tokens = prompt(1, 6)
-    plain, quantized = (
-        two_logits(build_engine(small, name, capacity=16), tokens) for name in ("cached", "cached+weights=int8-g32")
-    )
-    assert 0 < np.abs(plain - quantized).max() < 0.06 * plain.std()
+    plain = np.asarray(logits(small.params, config, jnp.asarray(tokens, jnp.int32)))[0, -2:]
+    found = two_logits(build_engine(small, "cached+weights=int8-g32", capacity=16), tokens)[:, 0]
+    assert 0 < np.abs(plain - found).max() < 0.06 * plain.std()

@@ -23,6 +23,7 @@ from qwenperf.workloads.setting import SETTINGS
         {"activations": "int8"},
         {"cache": "concat", "shape": "growing", "donate": False, "layers": "scanned"},
         {"jit": False, "donate": False, "layers": "scanned"},
+        {"jit": False, "donate": False, "fusion": "barriers"},
         {"contraction": "in-out", "weights": "int8"},
     ],
 )

@@ -21,6 +21,7 @@ CHECKED = (
     "qwenperf.models.gpt2",
     "qwenperf.models.layers",
     "qwenperf.models.llama",
+    "qwenperf.models.loss",
     "qwenperf.models.modules",
     "qwenperf.models.perplexity",
     "qwenperf.models.quantize",

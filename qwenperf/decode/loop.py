@@ -8,17 +8,16 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int
 
-from qwenperf.decode.state import StepFunction
+from qwenperf.decode.state import StepFunction, StepTables
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
-from qwenperf.models.rotary import RotaryTables
 
 
 def generate(
     params: Params,
     tokens: Int[Array, " B"],
     state: Any,
-    tables: RotaryTables | None,
+    tables: StepTables,
     count: Int[Array, ""],
     *,
     config: ModelConfig,

@@ -10,10 +10,9 @@ from __future__ import annotations
 from jaxtyping import Array, Int
 
 from qwenperf.decode import step
-from qwenperf.decode.state import KVCache, StepResult
+from qwenperf.decode.state import KVCache, StepResult, StepTables
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
-from qwenperf.models.rotary import RotaryTables
 from qwenperf.models.variant import PLAIN, Variant
 
 
@@ -21,7 +20,7 @@ def prefill_padded(
     params: Params,
     tokens: Int[Array, "B T"],
     state: KVCache,
-    tables: RotaryTables | None,
+    tables: StepTables,
     span: Int[Array, " 2"],
     *,
     config: ModelConfig,
@@ -35,7 +34,7 @@ def prefill_chunk(
     params: Params,
     tokens: Int[Array, "B T"],
     state: KVCache,
-    tables: RotaryTables | None,
+    tables: StepTables,
     span: Int[Array, " 2"],
     *,
     config: ModelConfig,

@@ -9,10 +9,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int
 
-from qwenperf.decode.state import StepResult, TokenBuffer, choose
+from qwenperf.decode.state import StepResult, StepTables, TokenBuffer, choose, rotary_of
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params, forward, unembed, whole_sequence
-from qwenperf.models.rotary import RotaryTables
 from qwenperf.models.variant import PLAIN, Variant
 
 
@@ -20,7 +19,7 @@ def prefill_sequence(
     params: Params,
     tokens: Int[Array, "B T"],
     state: None,
-    tables: RotaryTables | None,
+    tables: StepTables,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -29,7 +28,7 @@ def prefill_sequence(
     del state
     positions_BT, mask_BTT = whole_sequence(tokens)
     hidden_BTD, _ = forward(
-        params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=tables, variant=variant
+        params, config, tokens, positions_BT=positions_BT, mask_BTS=mask_BTT, tables=rotary_of(tables), variant=variant
     )
     return choose(unembed(params, config, hidden_BTD[:, -1:], variant), tokens)
 
@@ -38,7 +37,7 @@ def step_sequence(
     params: Params,
     tokens: Int[Array, " B"],
     state: Int[Array, "B T"],
-    tables: RotaryTables | None,
+    tables: StepTables,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -52,7 +51,7 @@ def prefill_padded(
     params: Params,
     tokens: Int[Array, "B T"],
     state: TokenBuffer,
-    tables: RotaryTables | None,
+    tables: StepTables,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -65,7 +64,7 @@ def step_padded(
     params: Params,
     tokens: Int[Array, " B"],
     state: TokenBuffer,
-    tables: RotaryTables | None,
+    tables: StepTables,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -78,7 +77,7 @@ def _run_buffer(
     params: Params,
     tokens: Int[Array, "B T"],
     state: TokenBuffer,
-    tables: RotaryTables | None,
+    tables: StepTables,
     *,
     config: ModelConfig,
     variant: Variant = PLAIN,
@@ -88,7 +87,13 @@ def _run_buffer(
     # What lies behind the last token is never seen: the mask is causal.
     positions_BS, mask_BSS = whole_sequence(buffer_BS)
     hidden_BSD, _ = forward(
-        params, config, buffer_BS, positions_BT=positions_BS, mask_BTS=mask_BSS, tables=tables, variant=variant
+        params,
+        config,
+        buffer_BS,
+        positions_BT=positions_BS,
+        mask_BTS=mask_BSS,
+        tables=rotary_of(tables),
+        variant=variant,
     )
     last_B1D = lax.dynamic_slice_in_dim(hidden_BSD, length - 1, 1, axis=1)
     return choose(unembed(params, config, last_B1D, variant), TokenBuffer(tokens=buffer_BS, length=length))

@@ -177,12 +177,14 @@ def whole_values(weight_q: Integer[Array, "*packed"]) -> Int[Array, "*any"]:
     if weight_q.dtype != jnp.uint8:
         return weight_q
     halves = (weight_q & jnp.uint8(15), weight_q >> jnp.uint8(4))
-    return jnp.concatenate(halves, axis=-1).astype(jnp.int8) - jnp.int8(8)
+    signed: jax.Array = jnp.concatenate(halves, axis=-1).astype(jnp.int8) - jnp.int8(8)
+    return signed
 
 
 def _pack(whole: Int[Array, "G O 32"]) -> UInt[Array, "G O 16"]:
     positive = (whole + jnp.int8(8)).astype(jnp.uint8)
-    return positive[..., :_HIGH] | (positive[..., _HIGH:] << jnp.uint8(4))
+    packed: jax.Array = positive[..., :_HIGH] | (positive[..., _HIGH:] << jnp.uint8(4))
+    return packed
 
 
 def _whole(values: Float[Array, "*any"], bits: int) -> Int[Array, "*any"]:

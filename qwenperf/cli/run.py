@@ -78,7 +78,7 @@ def _list(suite: str, cases: Sequence[Case], *, as_json: bool) -> int:
         about = {other.name: other.about for other in SUITES.values()}
         write_json({"suite": suite, "cases": [{"id": case.id, **case.to_json()} for case in cases], "suites": about})
         return 0
-    suites = (f"  {other.name:<8} {other.about}" for other in SUITES.values())
+    suites = (f"  {other.name:<11} {other.about}" for other in SUITES.values())
     write_lines([f"suite {suite}", *(f"  {case.id}" for case in cases), "", "suites", *suites])
     return 0
 

@@ -10,9 +10,16 @@ import pytest
 @pytest.fixture(scope="module")
 def verdicts(repository):
     sys.path.insert(0, str(repository))
-    from benchmarks.verdicts import intervals, others, scenarios, simulate, table
+    from benchmarks.verdicts import alone, intervals, others, scenarios, simulate, table
 
-    return {"intervals": intervals, "others": others, "scenarios": scenarios, "simulate": simulate, "table": table}
+    return {
+        "alone": alone,
+        "intervals": intervals,
+        "others": others,
+        "scenarios": scenarios,
+        "simulate": simulate,
+        "table": table,
+    }
 
 
 def test_the_recording_holds_the_deviations_that_its_page_states(verdicts):
@@ -82,3 +89,11 @@ def test_the_ranks_that_were_chosen_are_those_that_judge(verdicts):
     cases = [Pairs(values=row, averages=signs.walsh(row), widening=1.0) for row in rows]
     assert centres.tolist() == pytest.approx([case.centre for case in cases])
     assert found.tolist() == pytest.approx([case.lower(verdicts["intervals"].LEVEL) for case in cases])
+
+
+def test_a_confirmed_fail_is_a_fail_that_was_found(verdicts):
+    """Of a few comparisons of one case."""
+    false, found, confirmed, passed = verdicts["alone"].measure("iid", 12)
+    assert 0 <= confirmed <= found <= 12
+    assert found > 0
+    assert false + passed < 6

@@ -5,7 +5,7 @@
 
 A value is ``scale * q``, and ``+ offset`` where there is one. Groups come first, so that an integer product of every
 group reads the weights as they lie. Of two 4-bit values in a byte the low one is 16 places before the high one.
-``jnp.int4`` is no choice on CPU: a value then takes a whole byte of a buffer. ``quantized_product`` multiplies by
+Arrays of ``jnp.int4`` report a whole byte a value on CPU. ``quantized_product`` multiplies by
 such a matrix; which matrices of a model are quantised is said here too.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from qwenperf.gate import memory, rotary, scaling, shapes, throughput, tokens
+from qwenperf.gate import carried, memory, rotary, scaling, shapes, throughput, tokens
 from qwenperf.gate.budget_set import BudgetSet, CaseBudget
 from qwenperf.gate.environment import UNKNOWN, environment_class
 from qwenperf.gate.limits import Limit, check
@@ -15,7 +15,10 @@ from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verd
 from qwenperf.workloads.suites import SUITES
 
 GATES = (shapes.GATE, tokens.GATE, rotary.GATE, memory.GATE, throughput.GATE, scaling.GATE)
-"""Every gate, in the order in which verdicts are shown."""
+"""Every gate on an engine, in the order in which verdicts are shown."""
+
+STEP_GATES = (shapes.GATE, carried.GATE)
+"""The gates on a function that hands state on to itself; those of engines that have a budget judge it too."""
 
 _METRIC_OF = {gate.GATE: gate.METRIC for gate in (shapes, throughput, scaling)}
 _OWNED = tuple(_METRIC_OF.values())
@@ -55,6 +58,8 @@ def judge_run(run: RunRecord, budgets: BudgetSet) -> RunRecord:
 
 
 def _gates(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]) -> list[Verdict]:
+    if "step" in case.spec:
+        return _step_gates(case, budget, peers)
     return [
         shapes.judge(case, budget),
         tokens.judge(case),
@@ -63,6 +68,17 @@ def _gates(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]
         throughput.judge(case, budget, peers),
         scaling.judge(case, budget),
     ]
+
+
+def _step_gates(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]) -> list[Verdict]:
+    """Judge a step; a budget that only engines can keep is not left out, and so is not judged."""
+    verdicts = [shapes.judge(case, budget), carried.judge(case)]
+    speed = budget.min_times is not None or budget.min_roofline_share is not None
+    if speed or throughput.METRIC in budget.limits:
+        verdicts.append(throughput.judge(case, budget, peers))
+    if scaling.METRIC in budget.limits:
+        verdicts.append(scaling.judge(case, budget))
+    return verdicts
 
 
 def _declared(verdict: Verdict, budget: CaseBudget) -> Verdict:

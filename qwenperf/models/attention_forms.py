@@ -58,9 +58,9 @@ def _by_head(stored: Scaled, batch: int) -> Float[Array, "B K 1 1 S"]:
 
 def _grouped_score(query_BKGTC: Grouped, keys: Array, dtype: jnp.dtype) -> Scores:
     batch, heads, group, length, size = query_BKGTC.shape
-    if keys.ndim == 3:
-        rows, axes = (batch * heads,), (((2,), (2,)), ((0,), (0,)))
-    else:
+    rows: tuple[int, ...] = (batch * heads,)
+    axes: lax.DotDimensionNumbers = (((2,), (2,)), ((0,), (0,)))
+    if keys.ndim == 4:
         rows, axes = (batch, heads), (((3,), (3,)), ((0, 1), (0, 2)))
     query = query_BKGTC.reshape(*rows, group * length, size)
     out = lax.dot_general(query, keys, axes, preferred_element_type=dtype)
@@ -69,9 +69,9 @@ def _grouped_score(query_BKGTC: Grouped, keys: Array, dtype: jnp.dtype) -> Score
 
 def _grouped_mix(weight_BKGTS: Scores, values: Array) -> Grouped:
     batch, heads, group, length, keys = weight_BKGTS.shape
-    if values.ndim == 3:
-        rows, axes = (batch * heads,), (((2,), (1,)), ((0,), (0,)))
-    else:
+    rows: tuple[int, ...] = (batch * heads,)
+    axes: lax.DotDimensionNumbers = (((2,), (1,)), ((0,), (0,)))
+    if values.ndim == 4:
         rows, axes = (batch, heads), (((3,), (1,)), ((0, 1), (0, 2)))
     out = lax.dot_general(weight_BKGTS.reshape(*rows, group * length, keys), values, axes)
     return out.reshape(batch, heads, group, length, values.shape[-1])

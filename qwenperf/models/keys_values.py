@@ -86,4 +86,4 @@ def heads_of(stored: Stored, batch: int) -> int:
 
 def slice_of(known: KeysValues, start: Array, size: int) -> KeysValues:
     """Return ``size`` positions from ``start`` on."""
-    return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size, axis=1), known)
+    return KeysValues(*jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size, axis=1), known))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
@@ -29,6 +30,9 @@ def attend_at_once(
         score_BKGTS = score_BKGTS.astype(query_BKGTC.dtype)
     weight_BKGTS = apart(jax.nn.softmax(score_BKGTS, axis=-1), variant).astype(query_BKGTC.dtype)
     return mix(form, weight_BKGTS, known.values)
+
+
+_TINY = float(np.finfo(np.float32).tiny)
 
 
 class _Running(NamedTuple):
@@ -66,7 +70,7 @@ def attend_by_blocks(
     )
     done = lax.fori_loop(first // size, (last + size - 1) // size, add, empty)
     # A query that sees nothing (padding) gets zeros: meaningless, but finite.
-    return (done.values / jnp.maximum(done.total, jnp.finfo(jnp.float32).tiny)).astype(query_BKGTC.dtype)
+    return jnp.divide(done.values, jnp.maximum(done.total, _TINY)).astype(query_BKGTC.dtype)
 
 
 def _join(
@@ -116,4 +120,4 @@ def bias(mask_BTS: Bool[Array, "B T S"], dtype: jnp.dtype) -> Float[Array, "B T 
 
 
 def _lowest(dtype: jnp.dtype) -> float:
-    return float(jnp.finfo(dtype).min)
+    return float(jnp.finfo(dtype).min)  # type: ignore[no-untyped-call]

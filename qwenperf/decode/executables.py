@@ -23,6 +23,7 @@ from jax.experimental import serialize_executable
 
 from qwenperf.decode import stamp
 from qwenperf.decode.plan import Planned
+from qwenperf.decode.process import compile_cache_is_on
 from qwenperf.decode.programs import Built
 from qwenperf.errors import ExecutablesError, OutputError
 
@@ -34,9 +35,16 @@ def save(path: Path, planned: Sequence[Planned], code: Mapping[str, Any]) -> Non
     """Write the executables of ``planned``, compiling those that are missing, whole or not at all.
 
     Raises:
-      ExecutablesError: this platform's executables, or one of these, cannot be saved.
+      ExecutablesError: this platform's executables, or one of these, cannot be saved; or they may have come from the
+        persistent compilation cache.
       OutputError: ``path`` cannot be written.
     """
+    if compile_cache_is_on():
+        # On CPU such a program is saved without its functions, loads, and fails in its first call.
+        raise ExecutablesError(
+            "JAX's persistent compilation cache is on, and a program that came from it cannot be saved whole.",
+            advice="Save them in a process without JAX_COMPILATION_CACHE_DIR.",
+        )
     entries, payloads = [], []
     for program in planned:
         built = program.build()

@@ -105,6 +105,8 @@ def _conflicts(settings: EngineSettings) -> Iterator[str]:
             f"bucket={settings.bucket} needs a prefill_chunk larger than it, not {settings.prefill_chunk}: only a "
             "last chunk is padded to a bucket"
         )
+    if settings.start == "saved" and settings.compile_cache:
+        yield "compile_cache=True has nothing to keep with start='saved', and spoils what is saved"
     if settings.start != "request" and not settings.ahead_of_time:
         yield f"start={settings.start!r} needs jit=True and position='traced': programs that are compiled before a call"
     yield from _conflicts_of_weights(settings)

@@ -265,3 +265,17 @@ def test_a_start_needs_programs_that_are_compiled_before_they_are_called(engine,
         parse_engine("cached-host+jit=false+donate=false+start=declared")
     with pytest.raises(ConfigError, match="nothing to save"):
         save_executables(engine("naive"), tmp_path / "programs", SHAPES)
+
+
+def test_nothing_is_saved_while_programs_may_come_from_the_persistent_cache(declared, tmp_path):
+    """They would load, and fail in their first call."""
+    with pytest.raises(ConfigError, match="compile_cache=True has nothing to keep with start='saved'"):
+        parse_engine("cached+start=saved+compile_cache=true")
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    try:
+        with pytest.raises(ExecutablesError, match="persistent compilation cache is on, and"):
+            save_executables(declared, tmp_path / "programs", SHAPES)
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+    assert list(tmp_path.iterdir()) == []

@@ -77,7 +77,7 @@ def place_hooks(hooks: Iterable[Hook], config: ModelConfig) -> Hooks:
     known = points_of(config.num_hidden_layers)
     placed: list[tuple[Hook, tuple[str, ...]]] = []
     for hook in hooks:
-        if not isinstance(hook, Hook) or not isinstance(hook.point, str) or not _may_change(hook.change):
+        if not _is_hook(hook):
             raise ConfigError(f"{hook!r} is no hook.", advice='Write capture("norm") or replace("norm", function).')
         names = tuple(name for name in known if fnmatchcase(name, hook.point))
         if not names:
@@ -203,7 +203,7 @@ class _Standing:
 
 def _changed(hook: Hook, name: str, value: Array) -> Array:
     assert hook.change is not None
-    new = hook.change(value)
+    new: Any = hook.change(value)
     if not isinstance(new, jax.Array) or (new.shape, new.dtype) != (value.shape, value.dtype):
         seen = f"{new.dtype}{list(new.shape)}" if isinstance(new, jax.Array) else repr(new)
         raise ConfigError(
@@ -213,8 +213,9 @@ def _changed(hook: Hook, name: str, value: Array) -> Array:
     return new
 
 
-def _may_change(change: object) -> bool:
-    return change is None or callable(change)
+def _is_hook(given: Any) -> bool:
+    point, change = getattr(given, "point", None), getattr(given, "change", None)
+    return isinstance(given, Hook) and isinstance(point, str) and (change is None or callable(change))
 
 
 def _name(point: str, layer: int) -> str:

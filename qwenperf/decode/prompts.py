@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def widen(prompts: Aligned, width: int) -> Aligned:
     return Aligned(tokens=np.pad(prompts.tokens, ((0, 0), (more, 0))), pads=prompts.pads + np.int32(more))
 
 
-def _rows(prompts: Prompts) -> list[np.ndarray]:
+def _rows(prompts: Any) -> list[np.ndarray]:
     if isinstance(prompts, (str, bytes)) or not hasattr(prompts, "__len__") or getattr(prompts, "ndim", 2) != 2:
         raise TokenError(f"prompts are {_seen(prompts)}; expected token ids [batch, length], or a list of lists.")
     return [_row(row, index) for index, row in enumerate(np.asarray(prompts) if hasattr(prompts, "ndim") else prompts)]

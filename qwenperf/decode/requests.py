@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from qwenperf.decode.bounds import check_request
@@ -69,9 +71,13 @@ def check(
     keys_B = _keys(keys, batch, needed=any(one.temperature > 0 for one in samplings))
     aligned = widen(aligned, _width(longest, new_tokens, limits))
     data = Request(
-        pads=aligned.pads, keys=keys_B, rules=rules_of(samplings), stops=stops_BV, pad=np.int32(pad),
-        count=np.int32(new_tokens),
-    )  # type: ignore[arg-type]  # fmt: skip
+        pads=aligned.pads,
+        keys=keys_B,
+        rules=rules_of(samplings),
+        stops=stops_BV,
+        pad=np.asarray(pad, np.int32),
+        most=np.asarray(new_tokens, np.int32),
+    )
     return Checked(tokens=aligned.tokens, data=data, new_tokens=int(new_tokens), may_end=bool(stops_BV.any()))
 
 
@@ -81,7 +87,7 @@ def _width(longest: int, new_tokens: int, limits: Limits) -> int:
     return width if width + new_tokens <= limits.capacity else longest
 
 
-def _samplings(sampling: Sampling | Sequence[Sampling], batch: int) -> list[Sampling]:
+def _samplings(sampling: Any, batch: int) -> list[Sampling]:
     given = [sampling] * batch if isinstance(sampling, Sampling) else sampling
     if not isinstance(given, Sequence) or not all(isinstance(one, Sampling) for one in given):
         raise ConfigError(f"sampling is {sampling!r}.", advice="Give a Sampling, or a list of one for each prompt.")
@@ -90,13 +96,13 @@ def _samplings(sampling: Sampling | Sequence[Sampling], batch: int) -> list[Samp
     return list(given)
 
 
-def _keys(keys: jax.Array | None, batch: int, *, needed: bool) -> jax.Array:
+def _keys(keys: Any, batch: int, *, needed: bool) -> jax.Array:
     """Return one threefry key a row: of other kinds a row's numbers depend on the batch around it."""
     if keys is None and needed:
         raise ConfigError("sampling needs keys.", advice=_ADVICE.format(batch=batch))
     if keys is None:
-        return jax.device_put(_unused_keys(batch))
-    if not isinstance(keys, jax.Array) or not jax.dtypes.issubdtype(keys.dtype, jax.dtypes.prng_key):
+        return _unused_keys(batch)
+    if not isinstance(keys, jax.Array) or not jnp.issubdtype(keys.dtype, jax.dtypes.prng_key):
         seen = f"{keys.dtype}{list(keys.shape)}" if hasattr(keys, "dtype") else repr(keys)
         raise ConfigError(f"keys are {seen}, which are no typed keys.", advice=_ADVICE.format(batch=batch))
     if str(jax.random.key_impl(keys)) != "threefry2x32":
@@ -106,17 +112,20 @@ def _keys(keys: jax.Array | None, batch: int, *, needed: bool) -> jax.Array:
         )
     if keys.shape != (batch,):
         raise ConfigError(f"keys have shape {keys.shape} for {batch} prompts.", advice=_ADVICE.format(batch=batch))
-    return keys
+    checked: jax.Array = keys
+    return checked
 
 
 _ADVICE = "Give one key a prompt: jax.random.split(jax.random.key(seed), {batch})."
 
 
 def _unused_keys(batch: int) -> jax.Array:
-    return jax.random.wrap_key_data(np.zeros((batch, 2), np.uint32), impl="threefry2x32")
+    data: jax.Array = jax.device_put(np.zeros((batch, 2), np.uint32))
+    keys_B: jax.Array = jax.random.wrap_key_data(data, impl="threefry2x32")
+    return keys_B
 
 
-def _stops(stop: Stops, batch: int, vocab_size: int) -> np.ndarray:
+def _stops(stop: Any, batch: int, vocab_size: int) -> np.ndarray:
     """Return bool [B, V]: where a row ends."""
     if isinstance(stop, (str, bytes, Integral)) or not isinstance(stop, Iterable):
         raise TokenError(f"stop is {stop!r}; expected token ids, or a list of them for each prompt.")
@@ -134,8 +143,8 @@ def _stops(stop: Stops, batch: int, vocab_size: int) -> np.ndarray:
     return stops_BV
 
 
-def _check_token(token: object, what: str, vocab_size: int) -> None:
-    if not isinstance(token, Integral) or isinstance(token, bool):
+def _check_token(token: Any, what: str, vocab_size: int) -> None:
+    if isinstance(token, bool) or not isinstance(token, Integral):
         raise TokenError(f"{what} token {token!r} is no token id.")
     if not 0 <= int(token) < vocab_size:
         raise TokenError(f"{what} token {int(token)} is outside the vocabulary of {vocab_size}.")

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int
 
@@ -30,15 +31,15 @@ class Request(NamedTuple):
     """What one request asks for, as data.
 
     ``keys`` are typed PRNG keys, one a row; ``stops`` marks the tokens that end a row; ``pad`` follows them;
-    ``count`` is the most tokens that a row may get.
+    ``most`` is how many tokens a row may get.
     """
 
-    pads: Int[Array, " B"]
+    pads: Int[Array | np.ndarray, " B"]
     keys: Array
     rules: Rules
-    stops: Bool[Array, "B V"]
-    pad: Int[Array, ""]
-    count: Int[Array, ""]
+    stops: Bool[Array | np.ndarray, "B V"]
+    pad: Int[Array | np.ndarray, ""]
+    most: Int[Array | np.ndarray, ""]
 
 
 class RowState(NamedTuple):
@@ -123,13 +124,13 @@ def generate_rows(
     capacity: int,
     **bound: Any,
 ) -> tuple[Int[Array, "B S"], RowState]:
-    """Return at most ``request.count`` tokens a row, ``tokens`` the first; the loop ends when all rows have ended."""
+    """Return at most ``request.most`` tokens a row, ``tokens`` the first; the loop ends when all rows have ended."""
     out_BS = jnp.broadcast_to(request.pad, (tokens.shape[0], capacity))
     out_BS = lax.dynamic_update_slice_in_dim(out_BS, jnp.expand_dims(tokens, 1), 0, axis=1)
 
     def go_on(carry: tuple[Array, Array, Array, RowState]) -> Bool[Array, ""]:
         index, _, _, state = carry
-        return (index < request.count) & ~jnp.all(state.ended)
+        return (index < request.most) & ~jnp.all(state.ended)
 
     def body(carry: tuple[Array, Array, Array, RowState]) -> tuple[Array, Array, Array, RowState]:
         index, tokens_B, out_BS, state = carry
@@ -152,6 +153,6 @@ def _choose(result: StepResult, captured: dict[str, Array], state: RowState, req
     return RowResult(token=token_B, ended=ended_B, captured=captured, state=after)
 
 
-def _from_slot(first_B: Int[Array, " B"], slots: int) -> Bool[Array, "B S"]:
+def _from_slot(first_B: Int[Array | np.ndarray, " B"], slots: int) -> Bool[Array, "B S"]:
     """Return True at slots from ``first_B`` on."""
     return jnp.expand_dims(jnp.arange(slots, dtype=jnp.int32), 0) >= jnp.expand_dims(first_B, 1)

@@ -59,10 +59,10 @@ class Sampling:
 class Rules(NamedTuple):
     """The sampling of each row, as data."""
 
-    temperature: Float[Array, " B"]
-    top_k: Int[Array, " B"]
-    top_p: Float[Array, " B"]
-    min_p: Float[Array, " B"]
+    temperature: Float[Array | np.ndarray, " B"]
+    top_k: Int[Array | np.ndarray, " B"]
+    top_p: Float[Array | np.ndarray, " B"]
+    min_p: Float[Array | np.ndarray, " B"]
 
 
 def rules_of(samplings: Sequence[Sampling]) -> Rules:
@@ -73,7 +73,7 @@ def rules_of(samplings: Sequence[Sampling]) -> Rules:
         top_k=np.array([min(one.top_k, np.iinfo(np.int32).max) for one in samplings], np.int32),
         top_p=np.array([one.top_p for one in samplings], np.float32),
         min_p=np.array([one.min_p for one in samplings], np.float32),
-    )  # type: ignore[arg-type]
+    )
 
 
 def draw(
@@ -95,7 +95,8 @@ def draw(
         return jnp.where(rules.temperature > 0, drawn_B.astype(jnp.int32), greedy_B)
 
     # Rows that are all greedy pay for no noise and no sort.
-    return lax.cond(jnp.any(rules.temperature > 0), sampled, lambda: greedy_B)
+    token_B: jax.Array = lax.cond(jnp.any(rules.temperature > 0), sampled, lambda: greedy_B)
+    return token_B
 
 
 def filtered(logits_BV: Float[Array, "B V"], rules: Rules) -> Float[Array, "B V"]:
@@ -126,17 +127,17 @@ def _lowest_kept(scaled_BV: Float[Array, "B V"], rules: Rules) -> Float[Array, "
     return jnp.take_along_axis(sorted_BV, jnp.maximum(kept_B1 - 1, 0), axis=1)
 
 
-def _column(row_B: Array) -> Array:
+def _column(row_B: Array | np.ndarray) -> Array:
     return jnp.expand_dims(row_B, 1)
 
 
 def _number(value: object) -> float:
     """Return ``value`` as a float; what is no number becomes NaN, which is in no range."""
-    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    return math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
 
 
 def _whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def _check(name: str, value: object, good: bool, expected: str) -> None:  # noqa: FBT001  (what was found out)

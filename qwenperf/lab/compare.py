@@ -5,7 +5,7 @@ Everything measured is on disk before the next pair starts: ``comparison.json`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,13 +73,25 @@ class Comparison:
                 self.listener.looked(record, count, stages[1])
                 if self._broken(record) or (self.stop_early and _all_decided(stages[1])):
                     break
-            if any(decision.outcome == Outcome.FAIL for decision in stages[1].values()):
-                count = CONFIRM.looks[-1]
-                record = self._measure(record, pairs, count, stage=2, most=count)
-                stages[2] = decide_cases(record, CONFIRM, look=0, stage=2)
+            record = self._confirm(record, pairs, stages)
         except KeyboardInterrupt:
             record = replace(record, interrupted=True)
         return self._keep(record, pairs, stages)
+
+    def _confirm(
+        self, record: ComparisonRecord, pairs: Pairs, stages: dict[int, Mapping[str, Decision]]
+    ) -> ComparisonRecord:
+        """Measure what would fail again, alone and on fresh pairs; ``stages`` gets what they say."""
+        failed = {name for name, decision in stages.get(1, {}).items() if decision.outcome is Outcome.FAIL}
+        if not failed:
+            return record
+        pairs.cases = [case for case in self.inventory.shared if case.id in failed]
+        for look, count in enumerate(CONFIRM.looks):
+            record = self._measure(record, pairs, count, stage=2, most=CONFIRM.looks[-1])
+            stages[2] = decide_cases(record, CONFIRM, look=look, stage=2, earlier=stages.get(2))
+            if self._broken(record) or _all_decided(stages[2]):
+                break
+        return record
 
     def _new(self) -> ComparisonRecord:
         plan = {"looks": list(self.plan.looks), "alpha": self.plan.alpha, "margin": self.plan.margin}
@@ -132,7 +144,7 @@ class Comparison:
 
 
 def _all_decided(decisions: Mapping[str, Decision]) -> bool:
-    return bool(decisions) and all(decision.outcome != Outcome.INCONCLUSIVE for decision in decisions.values())
+    return bool(decisions) and all(decision.final for decision in decisions.values())
 
 
 def _whole(record: ComparisonRecord, stage: int) -> int:

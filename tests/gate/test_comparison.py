@@ -61,8 +61,9 @@ def compare():
         for look, count in enumerate(PLAN.looks):
             if len(pairs) >= count:
                 stages[1] = decide_cases(record, PLAN, look=look, earlier=stages.get(1))
-        if confirming:
-            stages[2] = decide_cases(record, CONFIRM, look=0, stage=2)
+        for look, count in enumerate(CONFIRM.looks):
+            if len(confirming) >= count:
+                stages[2] = decide_cases(record, CONFIRM, look=look, stage=2, earlier=stages.get(2))
         return judge_comparison(record, stages)
 
     return judged
@@ -75,12 +76,12 @@ def outcome(comparison, gate):
 def test_a_slowdown_that_fresh_pairs_find_again_fails(compare):
     """With estimate, interval and pairs of both stages in the verdict."""
     changed = dataclasses.replace(EVIDENCE, programs={"decode_step": "other"})
-    seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 6, stage=2, seed=2), head=changed)
+    seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 12, stage=2, seed=2), head=changed)
     verdict = outcome(seen, "speed")
     assert verdict.outcome is Outcome.FAIL
-    assert "confirmed by 6 fresh pairs" in verdict.summary
+    assert "confirmed by 12 fresh pairs" in verdict.summary
     assert verdict.data["stage_1"]["estimate"] == pytest.approx(0.1, abs=0.02)
-    assert verdict.data["stage_2"]["pairs"] == 6
+    assert verdict.data["stage_2"]["pairs"] == 12
     assert verdict.data["cpu"] == pytest.approx(0.1, abs=0.02)
     assert exit_code(seen) == 1
 
@@ -99,13 +100,13 @@ def test_before_it_is_confirmed_nothing_fails(compare):
 
 def test_the_same_programs_blame_the_host(compare):
     """The device does the same work: a pause in Python is what is left."""
-    seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 6, stage=2, seed=2))
+    seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 12, stage=2, seed=2))
     assert "the time is lost on the host" in outcome(seen, "speed").summary
 
 
 def test_the_same_code_never_fails(compare):
     """Whatever the pairs say, it is the machine."""
-    seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 6, stage=2, seed=2), extra={"same_code": True})
+    seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 12, stage=2, seed=2), extra={"same_code": True})
     assert outcome(seen, "speed").outcome is Outcome.INCONCLUSIVE
     assert exit_code(seen) == 0
 

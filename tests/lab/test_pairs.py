@@ -67,13 +67,14 @@ def test_a_case_that_cannot_be_built_costs_the_others_nothing(measured):
     assert pairs.comparable() == (GOOD.id,)
 
 
-def test_the_side_that_is_spawned_first_alternates(measured):
-    """A second process finds another machine than a first one; the confirmation takes the other order."""
-    _, pair = measured
-    firsts = {(stage, number): (number + stage) % 2 == 0 for stage in (1, 2) for number in (1, 2)}
-    assert pair.first == "base" if firsts[1, 1] else pair.first == "head"
-    assert firsts[1, 1] != firsts[1, 2]
-    assert firsts[1, 1] != firsts[2, 1]
+def test_the_side_that_is_spawned_first_is_drawn_by_lot(measured):
+    """Once either way in each two pairs, and not always the same way round."""
+    pairs, pair = measured
+    assert pair.first == ("base" if pairs.base_first(1, 1) else "head")
+    firsts = [pairs.base_first(number, 1) for number in range(1, 41)]
+    assert all(first != second for first, second in zip(firsts[::2], firsts[1::2], strict=True))
+    assert 3 < sum(firsts[::2]) < 17
+    assert firsts != [pairs.base_first(number, 2) for number in range(1, 41)]
 
 
 def test_a_pair_whose_process_dies_says_so_and_loses_nothing_else(tmp_path):

@@ -1,5 +1,6 @@
 """One engine, several threads."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -7,6 +8,7 @@ import jax
 import numpy as np
 
 from qwenperf.decode.build import build_engine
+from qwenperf.decode.programs import Executables
 
 THREADS = 4
 
@@ -35,3 +37,22 @@ def test_threads_that_share_an_engine_get_their_own_tokens_and_one_program(model
         for tokens in repeated:
             np.testing.assert_array_equal(tokens, expected)
     assert sorted(compiled) == ["jit(generate)", "jit(new_cache)", "jit(prefill)"]
+
+
+def test_threads_that_ask_for_one_program_at_a_time_get_the_same_one():
+    """The first lowers and compiles it, the others wait."""
+    executables, lowered, barrier = Executables(), [], Barrier(THREADS)
+
+    def lower():
+        lowered.append(True)
+        time.sleep(0.05)
+        return jax.jit(lambda x: x + 1).lower(1)
+
+    def ask(_):
+        barrier.wait()
+        return executables.get((1,), lower)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        built = list(pool.map(ask, range(THREADS)))
+    assert len(lowered) == 1
+    assert all(found is built[0] for found in built)

@@ -76,7 +76,7 @@ class EngineSettings:
 def _check_value(setting: Setting, value: object) -> None:
     if setting.least is not None:
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or (value != 0 and value < setting.least) or (value == 0 and 0 not in setting.values):
+        if not isinstance(value, int) or not whole or (value < setting.least and (value or 0 not in setting.values)):
             raise ConfigError(
                 f"engine setting {setting.name} is {value!r}, which is not a whole number of at least {setting.least}."
             )

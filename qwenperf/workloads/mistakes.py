@@ -11,7 +11,7 @@ _FOUND_BY: Mapping[str, Mapping[str, tuple[Value, ...]]] = {
     "shapes": {"jit": (False,), "cache": ("none", "concat"), "shape": ("growing",), "position": ("static",)},
     "scaling": {"jit": (False,), "cache": ("none", "concat"), "shape": ("growing",), "position": ("static",)},
     "rotary": {"rotary": ("recomputed", "step")},
-    "cache-alias": {"donate": (False,)},
+    "cache-alias": {"donate": (False,), "cache_dtype": ("bf16", "int8")},
 }
 """By gate, setting and values: what the gate says of an engine with one of them is true, and no news."""
 
@@ -27,6 +27,9 @@ def on_purpose(settings: EngineSettings) -> dict[str, list[str]]:
 
 
 def _is(settings: EngineSettings, name: str, bad: tuple[Value, ...]) -> bool:
+    if name == "cache_dtype" and settings.key_block:
+        # Blocks of keys are read after the write; read whole, XLA's CPU compiler fuses the cast with it and copies.
+        return False
     return getattr(settings, name) in bad
 
 

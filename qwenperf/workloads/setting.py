@@ -71,7 +71,7 @@ _ALL = (
     Setting(name="precision", values=("highest", "high", "default"), exact=False,
             about="jax's matmul precision of every product"),
     Setting(name="softmax", values=("f32", "accumulated", "native"), exact=False,
-            about="scores and softmax in f32; scores accumulated in f32, softmax in the model's dtype; or both in that"),
+            about="scores and softmax in f32; scores in f32, softmax in the model's dtype; or both in that"),
     Setting(name="attention", values=("repeated", "einsum", "dot_product_attention", "grouped"),
             about="keys repeated to every query head; einsum over groups; jax.nn.dot_product_attention; or one product "
             "a group",

@@ -6,6 +6,7 @@ import pytest
 
 from qwenperf.errors import ConfigError, UnknownNameError
 from qwenperf.workloads.engine import RUNGS, EngineSettings, engine_name, parse_engine
+from qwenperf.workloads.mistakes import on_purpose
 from qwenperf.workloads.setting import SETTINGS
 
 
@@ -81,3 +82,10 @@ def test_a_name_that_means_nothing_is_refused(name, seen):
     with pytest.raises((UnknownNameError, ConfigError)) as caught:
         parse_engine(name)
     assert seen in str(caught.value)
+
+
+def test_a_cache_of_another_dtype_is_copied_on_purpose_unless_it_is_read_in_blocks():
+    """XLA's CPU compiler fuses the cast with the write; blocks are read after it, and are judged like any engine."""
+    assert on_purpose(parse_engine("cached+cache_dtype=int8")) == {"cache-alias": ["cache_dtype=int8"]}
+    assert on_purpose(parse_engine("cached+cache_dtype=int8+key_block=64")) == {}
+    assert on_purpose(parse_engine("cached")) == {}

@@ -31,6 +31,10 @@ _CONTENTS = {
     # with JAX
     "load_model": "qwenperf.models.registry",
     "build_engine": "qwenperf.decode.build",
+    "build_generator": "qwenperf.decode.generator",
+    "Sampling": "qwenperf.decode.sampling",
+    "capture": "qwenperf.decode.hooks",
+    "replace": "qwenperf.decode.hooks",
     "Engine": "qwenperf.decode.engine",
     "Options": "qwenperf.lab.options",
     "run_case": "qwenperf.lab.runner",

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Compare = Callable[[int | None], tuple[ComparisonRecord, Path]]
 
 
+_ONE_OR_MORE, _ABOVE_0 = click.IntRange(min=1), click.FloatRange(min=0, min_open=True)
+
+
 @click.command("compare")
 @click.argument("base", required=False)
 @click.argument("head", required=False, default=".")
@@ -45,9 +48,19 @@ if TYPE_CHECKING:
 @click.option("--margin", type=float, default=0.03, show_default=True, help="Relative slowdown that is accepted.")
 @click.option("--margin-of", metavar="CASE=X", multiple=True, help="Another margin for one case.")
 @click.option("--looks", default="6,12,20", show_default=True, help="Pairs after which a decision is tried.")
-@click.option("--rounds", type=int, default=6, show_default=True, help="Rounds of four trials in a pair.")
-@click.option("--trial", "trial_s", type=float, default=0.1, show_default=True, metavar="S", help="Seconds a trial.")
-@click.option("--cores", type=int, metavar="N", help="Pin both sides to the first N cores.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=6, show_default=True, help="Rounds of four trials in a pair."
+)
+@click.option(
+    "--trial",
+    "trial_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=0.1,
+    show_default=True,
+    metavar="S",
+    help="Seconds a trial.",
+)
+@click.option("--cores", type=_ONE_OR_MORE, metavar="N", help="Pin both sides to the first N cores.")
 @click.option("--all-pairs", is_flag=True, help="Measure all pairs, also when every case is decided.")
 @click.option("--rerun-failed", type=named_path, metavar="COMPARISON", help="Only cases that did not pass in this one.")
 @click.option("--alias", "aliases", metavar="OLD=NEW", multiple=True, help="A case that was renamed.")

@@ -26,7 +26,7 @@ def _unsettled(flags: Mapping[str, Any]) -> list[str]:
     from qwenperf.cli.explain import read_comparison
     from qwenperf.schema.records import Outcome
 
-    open_outcomes = {Outcome.FAIL, Outcome.INCONCLUSIVE}
+    open_outcomes = {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.SKIPPED}
     cases = read_comparison(flags["rerun_failed"]).cases
     found = [case.id for case in cases if open_outcomes & {verdict.outcome for verdict in case.verdicts}]
     if not found:

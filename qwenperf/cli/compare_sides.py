@@ -51,6 +51,22 @@ def package_root() -> Path:
 
 
 def _checked(engine: str | None) -> str | None:
-    from qwenperf.cli.select import check_engine
+    """Return an engine that a side can measure: one whose settings are not its process's.
 
-    return None if engine is None else check_engine(engine)
+    Raises:
+      UsageError: it asks for XLA flags, or for programs that an earlier process left.
+    """
+    from qwenperf.cli.select import check_engine
+    from qwenperf.lab.process import needs_first_process
+    from qwenperf.workloads.engine import parse_engine
+    from qwenperf.workloads.factory import is_factory
+
+    if engine is None or is_factory(check_engine(engine)):
+        return engine
+    settings = parse_engine(engine)
+    if needs_first_process(settings) or settings.xla_flags != "none":
+        raise UsageError(
+            f"{engine} asks for another process (start=saved, compile_cache or xla_flags), which pairs do not have.",
+            advice="Measure it with `qwenperf run`.",
+        )
+    return engine

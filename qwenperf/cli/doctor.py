@@ -30,27 +30,27 @@ def command(no_timing: bool, as_json: bool, debug: bool) -> int:  # noqa: ARG001
     from qwenperf.measure import environment as measured
 
     findings = (*measured.findings(environment), *machine_findings())
-    lines, sight = ([], None) if no_timing else _timing()
+    lines, sight, code = (["no timing asked for"], None, 0) if no_timing else _timing()
     if as_json:
         told = [
             {"code": one.code, "severity": one.severity.value, "message": one.message, "advice": one.advice}
             for one in findings
         ]
         write_json({"environment": environment, "versions": versions(), "findings": told, "sight": sight})
-        return 0
+        return code
     write_lines(f"{name}: {_told(environment.get(name))}" for name in _SHOWN)
     write_lines(f"{name}: {version or 'not installed'}" for name, version in versions().items())
     write_lines(f"{one.severity.value}: {one.message} {one.advice}".rstrip() for one in findings)
-    write_lines(lines or ["no timing asked for"])
-    return 0
+    write_lines(lines)
+    return code
 
 
 def _told(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _timing() -> tuple[list[str], list[dict[str, Any]] | None]:
-    """Compare this code with itself in 6 pairs."""
+def _timing() -> tuple[list[str], list[dict[str, Any]] | None, int]:
+    """Compare this code with itself in 6 pairs; return lines, what it sees as data, and the exit code."""
     from dataclasses import asdict
 
     from qwenperf.cli.compare_progress import PairProgress
@@ -62,7 +62,7 @@ def _timing() -> tuple[list[str], list[dict[str, Any]] | None]:
     from qwenperf.lab.sides import Side
     from qwenperf.stats.spending import Plan
 
-    plan = Plan(looks=(6,))
+    plan = Plan()
     base, head = (
         Side(name=name, label="this code", kind="same", root=package_root(), python=sys.executable)
         for name in ("base", "head")
@@ -72,7 +72,10 @@ def _timing() -> tuple[list[str], list[dict[str, Any]] | None]:
         record = Comparison(
             base=base, head=head, inventory=take_inventory(base, head, _CASE_ARGUMENTS, {}), plan=plan,
             options=PairOptions(rounds=4, trial_s=0.05), folder=create_folder(Path(folder)),
-            listener=PairProgress(say), facts={"plan": {"aa": True}},
+            listener=PairProgress(say), facts={"plan": {"aa": True}}, most_pairs=plan.looks[0],
         ).run()  # fmt: skip
     found = sights(record, plan)
-    return [one.text() for one in found], [asdict(one) for one in found]
+    if not found:
+        why = "interrupted" if record.interrupted else next((pair.failed for pair in record.pairs if pair.failed), "")
+        return [f"no timing: {why}"], None, 130 if record.interrupted else 5
+    return [one.text() for one in found], [asdict(one) for one in found], 0

@@ -10,19 +10,23 @@ from dataclasses import replace
 
 from qwenperf import units
 from qwenperf.gate import verdict as verdict_module
-from qwenperf.gate.differences import changed_metrics, environment_differences
+from qwenperf.gate.differences import changed_metrics, environment_differences, lost_metrics
 from qwenperf.gate.excuses import is_excused
 from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.gate.speed import speed_verdict
-from qwenperf.gate.verdict import failed, passed, skipped
+from qwenperf.gate.verdict import ELSEWHERE, failed, passed, skip_reason, skipped, with_skip
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, SideEvidence
 from qwenperf.schema.records import Outcome, Verdict
 from qwenperf.stats.sequential import Decision
 
 INVENTORY, ENVIRONMENT = "inventory", "environment"
+SIZE_MARGIN = 0.03
+"""Growth of bytes or work that is accepted, whatever margin times have: nothing about it is noise."""
+
 TOKENS, COMPILES, PROGRAMS, SIZES = "tokens", "compiles", "programs", "sizes"
 
-_APART = skipped(SPEED, "the runs were measured apart: their times differ by what the machine did meanwhile")
+_APART = "the runs were measured apart: their times differ by what the machine did meanwhile"
+_ELSEWHERE = "base and head ran in different environments: their times are not comparable"
 
 _NEEDED = (INVENTORY, SPEED)
 """Gates without whose answer a case was not compared."""
@@ -50,7 +54,10 @@ def exit_code(comparison: ComparisonRecord, inconclusive: str = "warn") -> int:
             codes.append(verdict_module.FAILED)
         if Outcome.INCONCLUSIVE in outcomes and inconclusive == "fail":
             codes.append(verdict_module.INCONCLUSIVE)
-        if any(one.gate in _NEEDED and one is not _APART and one.outcome is Outcome.SKIPPED for one in case.verdicts):
+        if any(
+            one.gate in _NEEDED and one.outcome is Outcome.SKIPPED and skip_reason(one) != ELSEWHERE
+            for one in case.verdicts
+        ):
             codes.append(verdict_module.NOT_MEASURED)
     if not comparison.cases:
         codes.append(verdict_module.NOT_MEASURED)
@@ -58,17 +65,16 @@ def exit_code(comparison: ComparisonRecord, inconclusive: str = "warn") -> int:
 
 
 def _of_all(comparison: ComparisonRecord) -> Iterator[Verdict]:
-    differing = environment_differences(comparison.base.environment, comparison.head.environment)
-    allowed = comparison.plan.get("varies", ())
-    unexpected = [line for name, line in differing.items() if name not in allowed]
-    if unexpected:
+    differing = _unexpected(comparison)
+    if differing:
+        unexpected = list(differing.values())
         yield Verdict(
             gate=ENVIRONMENT,
             outcome=Outcome.SKIPPED,
             summary=f"not comparable: {unexpected[0]}",
             detail=tuple(unexpected[1:]),
             advice="Measure both sides in one environment; `--jax` compares versions on purpose.",
-            data={"fields": [name for name in differing if name not in allowed]},
+            data={"fields": list(differing)},
         )
     missing = comparison.extra.get("missing", ())
     if missing:
@@ -82,14 +88,22 @@ def _of_all(comparison: ComparisonRecord) -> Iterator[Verdict]:
         )
 
 
+def _unexpected(comparison: ComparisonRecord) -> dict[str, str]:
+    """Return a line for each field of the environment that differs and was not meant to."""
+    differing = environment_differences(comparison.base.environment, comparison.head.environment)
+    return {name: line for name, line in differing.items() if name not in comparison.plan.get("varies", ())}
+
+
 def _judged(
     case: ComparedCase, comparison: ComparisonRecord, stages: Mapping[int, Mapping[str, Decision]]
 ) -> ComparedCase:
     if case.base is None or case.head is None or case.base.error or case.head.error:
         return replace(case, verdicts=(_broken(case),))
-    fixed = [_tokens(case), _compiles(case), _programs(case), *_sizes(case, float(comparison.plan.get("margin", 0.03)))]
+    fixed = [_tokens(case), _compiles(case), _programs(case), *_sizes(case)]
     if comparison.extra.get("apart"):
-        return replace(case, verdicts=(*fixed, _APART))
+        return replace(case, verdicts=(*fixed, with_skip(skipped(SPEED, _APART), ELSEWHERE)))
+    if _unexpected(comparison):
+        return replace(case, verdicts=(*fixed, with_skip(skipped(SPEED, _ELSEWHERE), ELSEWHERE)))
     same_code = bool(comparison.extra.get("same_code")) and not comparison.plan.get("aa")
     return replace(case, verdicts=(*fixed, speed_verdict(case, comparison.pairs, stages, same_code=same_code)))
 
@@ -110,6 +124,12 @@ def _trouble(side: SideEvidence | None) -> str:
 def _tokens(case: ComparedCase) -> Verdict:
     assert case.base is not None
     assert case.head is not None
+    if not case.base.tokens or not case.head.tokens:
+        return skipped(TOKENS, "a side told no tokens")
+    approximate = case.extra.get("approximate")
+    if approximate:
+        advice = "`qwenperf run` holds each engine's logits to the bound that is stated for its settings."
+        return skipped(TOKENS, f"tokens may differ: {' and '.join(approximate)}", advice=advice)
     if case.base.tokens == case.head.tokens:
         return passed(TOKENS, "both sides generate the same tokens")
     for row, (old, new) in enumerate(zip(case.base.tokens, case.head.tokens, strict=False)):
@@ -127,7 +147,9 @@ def _tokens(case: ComparedCase) -> Verdict:
 def _compiles(case: ComparedCase) -> Verdict:
     assert case.base is not None
     assert case.head is not None
-    old, new = (side.extra.get("compiles", 0) for side in (case.base, case.head))
+    old, new = (side.extra.get("compiles") for side in (case.base, case.head))
+    if old is None or new is None:
+        return skipped(COMPILES, "a side did not count its compiles")
     text = f"programs compiled for the first request: {old} in base, {new} in head"
     if new > old:
         return failed(COMPILES, text, advice="`qwenperf run` on head names functions and causes.")
@@ -142,19 +164,22 @@ def _programs(case: ComparedCase) -> Verdict:
         return skipped(PROGRAMS, "no side shows its programs")
     changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
     if not changed:
-        return passed(PROGRAMS, "base and head compile to the same programs: the device does the same work")
-    return passed(PROGRAMS, f"other programs in head: {', '.join(changed)}")
+        summary = "base and head compile to the same programs: the device does the same work"
+        return passed(PROGRAMS, summary, same=True)
+    return passed(PROGRAMS, f"other programs in head: {', '.join(changed)}", same=False)
 
 
-def _sizes(case: ComparedCase, margin: float) -> Iterator[Verdict]:
+def _sizes(case: ComparedCase) -> Iterator[Verdict]:
     """Judge what the compiler and formulas say of bytes and work; equal ones are not listed."""
     assert case.base is not None
     assert case.head is not None
+    for name in lost_metrics(case.base.metrics, case.head.metrics):
+        yield skipped(f"{SIZES}:{name}", f"{name} was known of base and is not of head")
     for name, old, new in changed_metrics(case.base.metrics, case.head.metrics):
         change = new.value / old.value - 1 if old.value else float("inf")
         text = f"{name} {units.quantity(old.value, old.unit)} -> {units.quantity(new.value, new.unit)}"
         worse = change > 0 if old.direction == "lower" else change < 0
-        outcome = Outcome.PASS if abs(change) < margin else Outcome.FAIL if worse else Outcome.IMPROVED
+        outcome = Outcome.PASS if abs(change) < SIZE_MARGIN else Outcome.FAIL if worse else Outcome.IMPROVED
         yield Verdict(
             gate=f"{SIZES}:{name}", outcome=outcome, summary=text, data={"change": change if old.value else None}
         )

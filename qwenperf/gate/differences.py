@@ -23,6 +23,14 @@ def environment_differences(base: Json, head: Json) -> dict[str, str]:
     }
 
 
+def lost_metrics(base: Mapping[str, Metric], head: Mapping[str, Metric]) -> list[str]:
+    """Return the deterministic metrics with a direction that only base has."""
+    kept = [
+        name for name, one in base.items() if one.kind is Kind.DETERMINISTIC and one.direction is not Direction.NONE
+    ]
+    return [name for name in kept if name not in head]
+
+
 def changed_metrics(base: Mapping[str, Metric], head: Mapping[str, Metric]) -> Iterator[tuple[str, Metric, Metric]]:
     """Yield deterministic metrics with a direction that both sides have and that differ."""
     for name, old in base.items():

@@ -1,14 +1,14 @@
 """Failures that somebody answers for: a cost accepted in a commit, a case in quarantine until a day.
 
 An excused verdict keeps its outcome and its numbers; it says who excused it and no longer decides the exit code. A
-changed token is never excused: it is no cost.
+changed token, and a case that no longer works, are never excused: they are no cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -18,7 +18,7 @@ from qwenperf.schema.records import Finding, Outcome, Severity, Verdict
 
 ACCEPTED, QUARANTINED = "accepted", "quarantined"
 TRAILER = "Qwenperf-Accept"
-_NEVER = "tokens"
+_NEVER = ("tokens", "inventory")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def _quarantine(pattern: str, entry: object, here: str) -> Excuse:
     reason, until = entry.get("reason"), entry.get("until")
     if not isinstance(reason, str) or not reason.strip():
         raise ConfigError(f"{here} has no reason.")
-    if not isinstance(until, date):
+    if not isinstance(until, date) or isinstance(until, datetime):
         raise ConfigError(
             f"{here} has no day until which it holds.", advice="Write until = 2026-12-31, without quotes."
         )
@@ -93,7 +93,7 @@ def _excused(case: ComparedCase, excuses: Sequence[Excuse]) -> ComparedCase:
 
 
 def _mark(verdict: Verdict, found: Excuse) -> Verdict:
-    if verdict.outcome is not Outcome.FAIL or verdict.gate == _NEVER:
+    if verdict.outcome is not Outcome.FAIL or verdict.gate in _NEVER:
         return verdict
     until = f" until {found.until}" if found.until else ""
     told = f"{found.kind}{until}: {found.reason}"

@@ -1,7 +1,6 @@
 """Gate "speed": what the process pairs of a comparison say about one case's time, in words and numbers.
 
-The decision is ``stats.sequential``'s. A slowdown that the first stage finds fails only when fresh pairs, spawned in
-the other order, find it again.
+The decision is ``stats.sequential``'s. A slowdown that the first stage finds fails only when fresh pairs find it again.
 """
 
 from __future__ import annotations
@@ -53,12 +52,17 @@ def decide_cases(
     look: int,
     stage: int = 1,
     earlier: Mapping[str, Decision] | None = None,
+    first: Mapping[str, Decision] | None = None,
 ) -> dict[str, Decision]:
-    """Return the decision on each case that both sides can run, at one look; margins are the comparison's own."""
+    """Return the decision on each case that both sides can run, at one look.
+
+    Margins are the comparison's own; those of a second stage are what the ``first`` stage went by.
+    """
     names = [case.id for case in comparison.cases if _runs(case)]
     values = {name: [one.wall for one in pair_estimates(comparison.pairs, name, stage)] for name in names}
     values = {name: seen[: plan.looks[look]] for name, seen in values.items() if seen}
     margins = {name: value for name, value in comparison.plan.get("margins", {}).items() if name in values}
+    margins |= {name: one.margin for name, one in (first or {}).items() if stage > 1 and name in values}
     return decide(values, margins, plan, look, earlier) if values else {}
 
 
@@ -79,7 +83,7 @@ def speed_verdict(
         return skipped(GATE, "not decided: too few whole pairs were measured")
     second = stages.get(2, {}).get(case.id)
     outcome, reason = _outcome(case, first, second, same_code=same_code)
-    data = {"stage_1": _data(first), "order": "ABBA and BAAB, spawn order alternated", **_cpu(pairs, case.id)}
+    data = {"stage_1": _data(first), "order": "trials ABBA and BAAB, spawn order by lot", **_cpu(pairs, case.id)}
     if second is not None:
         data["stage_2"] = _data(second)
     text = f"{_told(first)}{reason}"

@@ -6,7 +6,7 @@ Everything measured is on disk before the next pair starts: ``comparison.json`` 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -44,7 +44,10 @@ class Listener(Protocol):
 
 @dataclass(kw_only=True)
 class Comparison:
-    """Runs one comparison; ``run`` returns its judged record."""
+    """Runs one comparison; ``run`` returns its judged record. ``stages`` are decisions by stage and case.
+
+    ``most_pairs`` ends it after that many, decided or not.
+    """
 
     base: Side
     head: Side
@@ -54,44 +57,64 @@ class Comparison:
     folder: Path
     listener: Listener
     stop_early: bool = True
+    most_pairs: int | None = None
     excuses: Sequence[Excuse] = ()
     facts: Mapping[str, Any]
+    stages: dict[int, Mapping[str, Decision]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin with a record in which nothing is measured."""
+        self._record = self._new()
+        self._pairs = Pairs(
+            base=self.base, head=self.head, cases=self.inventory.shared, options=self.options,
+            logs=self.folder / "logs", seed=int(self.folder.name[-6:], 16),
+        )  # fmt: skip
 
     def run(self) -> ComparisonRecord:
         """Measure until every case is decided or the plan ends; an interrupt keeps what there is."""
-        record = self._new()
-        pairs = Pairs(
-            base=self.base, head=self.head, cases=self.inventory.shared, options=self.options,
-            logs=self.folder / "logs", seed=int(record.id[-6:], 16),
-        )  # fmt: skip
-        stages: dict[int, Mapping[str, Decision]] = {}
         try:
-            for look, count in enumerate(self.plan.looks):
-                record = self._measure(record, pairs, count, stage=1, most=self.plan.looks[-1])
-                stages[1] = decide_cases(record, self.plan, look=look, earlier=stages.get(1))
-                record = self._keep(record, pairs, stages)
-                self.listener.looked(record, count, stages[1])
-                if self._broken(record) or (self.stop_early and _all_decided(stages[1])):
-                    break
-            record = self._confirm(record, pairs, stages)
+            self._decide(self.plan, stage=1)
+            failed = {name for name, one in self.stages.get(1, {}).items() if one.outcome is Outcome.FAIL}
+            if failed:
+                # Alone and on fresh pairs: what the first stage saw may have been the machine's.
+                self._pairs.cases = [case for case in self.inventory.shared if case.id in failed]
+                self._decide(CONFIRM, stage=2)
         except KeyboardInterrupt:
-            record = replace(record, interrupted=True)
-        return self._keep(record, pairs, stages)
+            self._record = replace(self._record, interrupted=True)
+        self._keep()
+        return self._record
 
-    def _confirm(
-        self, record: ComparisonRecord, pairs: Pairs, stages: dict[int, Mapping[str, Decision]]
-    ) -> ComparisonRecord:
-        """Measure what would fail again, alone and on fresh pairs; ``stages`` gets what they say."""
-        failed = {name for name, decision in stages.get(1, {}).items() if decision.outcome is Outcome.FAIL}
-        if not failed:
-            return record
-        pairs.cases = [case for case in self.inventory.shared if case.id in failed]
-        for look, count in enumerate(CONFIRM.looks):
-            record = self._measure(record, pairs, count, stage=2, most=CONFIRM.looks[-1])
-            stages[2] = decide_cases(record, CONFIRM, look=look, stage=2, earlier=stages.get(2))
-            if self._broken(record) or _all_decided(stages[2]):
-                break
-        return record
+    def _decide(self, plan: Plan, *, stage: int) -> None:
+        """Measure pairs up to each look of ``plan`` until all cases of the stage are decided."""
+        for look, count in enumerate(plan.looks):
+            self._measure(count, stage=stage, most=plan.looks[-1])
+            self.stages[stage] = decide_cases(
+                self._record, plan, look=look, stage=stage, earlier=self.stages.get(stage), first=self.stages.get(1)
+            )
+            self._keep()
+            self.listener.looked(self._record, count, self.stages[stage])
+            decided = bool(self.stages[stage]) and all(one.final for one in self.stages[stage].values())
+            enough = self.most_pairs is not None and count >= self.most_pairs
+            if self._hopeless() or enough or (decided and (self.stop_early or stage > 1)):
+                return
+
+    def _measure(self, count: int, *, stage: int, most: int) -> None:
+        """Add pairs of ``stage`` until there are ``count`` whole ones, or no hope is left."""
+        while self._whole(stage) < count and not self._hopeless():
+            number = 1 + sum(pair.stage == stage for pair in self._record.pairs)
+            pair = self._pairs.measure(number, stage=stage)
+            self._record = replace(self._record, pairs=(*self._record.pairs, pair))
+            self._keep()
+            self.listener.pair_ended(self._record, pair, most)
+
+    def _whole(self, stage: int) -> int:
+        return sum(pair.stage == stage and pair.failed is None for pair in self._record.pairs)
+
+    def _hopeless(self) -> bool:
+        """Say whether too many pairs broke, or both sides have spoken and no case is left to compare."""
+        broken = sum(pair.failed is not None for pair in self._record.pairs)
+        spoken = all(self._pairs.evidence.values())
+        return broken >= _MOST_BROKEN or (spoken and not self._pairs.comparable())
 
     def _new(self) -> ComparisonRecord:
         plan = {"looks": list(self.plan.looks), "alpha": self.plan.alpha, "margin": self.plan.margin}
@@ -111,50 +134,30 @@ class Comparison:
             },
         )
 
-    def _measure(
-        self, record: ComparisonRecord, pairs: Pairs, count: int, *, stage: int, most: int
-    ) -> ComparisonRecord:
-        """Add pairs of ``stage`` until there are ``count`` whole ones, or too many broke."""
-        while _whole(record, stage) < count and not self._broken(record):
-            number = 1 + sum(pair.stage == stage for pair in record.pairs)
-            pair = pairs.measure(number, stage=stage)
-            record = self._keep(replace(record, pairs=(*record.pairs, pair)), pairs, {})
-            self.listener.pair_ended(record, pair, most)
-            if not pairs.comparable() and pairs.evidence["head"]:
-                break
-        return record
-
-    def _broken(self, record: ComparisonRecord) -> bool:
-        return sum(pair.failed is not None for pair in record.pairs) >= _MOST_BROKEN
-
-    def _keep(
-        self, record: ComparisonRecord, pairs: Pairs, stages: Mapping[int, Mapping[str, Decision]]
-    ) -> ComparisonRecord:
+    def _keep(self) -> None:
         """Put in what the pairs have found out, judge it, and write it down."""
+        environments = self._pairs.environments
         record = replace(
-            record,
-            base=replace(record.base, environment=pairs.environments.get("base", {})),
-            head=replace(record.head, environment=pairs.environments.get("head", {})),
-            cases=tuple(_compared(case, pairs) for case in self.inventory.shared),
+            self._record,
+            base=replace(self._record.base, environment=environments.get("base", {})),
+            head=replace(self._record.head, environment=environments.get("head", {})),
+            cases=tuple(self._compared(case) for case in self.inventory.shared),
             findings=(),
         )
-        record = excuse(judge_comparison(record, stages), self.excuses, datetime.now(UTC).date())
-        write_text(self.folder / "comparison.json", dumps(record))
-        return record
+        self._record = excuse(judge_comparison(record, self.stages), self.excuses, datetime.now(UTC).date())
+        write_text(self.folder / "comparison.json", dumps(self._record))
 
-
-def _all_decided(decisions: Mapping[str, Decision]) -> bool:
-    return bool(decisions) and all(decision.final for decision in decisions.values())
-
-
-def _whole(record: ComparisonRecord, stage: int) -> int:
-    return sum(pair.stage == stage and pair.failed is None for pair in record.pairs)
-
-
-def _compared(case: Case, pairs: Pairs) -> ComparedCase:
-    base, head = (_evidence(pairs.evidence[side].get(case.id)) for side in ("base", "head"))
-    repeats = pairs.repeats.get(case.id, 1)
-    return ComparedCase(id=case.id, spec=case.to_json(), repeats=repeats, base=base, head=head)
+    def _compared(self, case: Case) -> ComparedCase:
+        base, head = (_evidence(self._pairs.evidence[side].get(case.id)) for side in ("base", "head"))
+        approximate = sorted({what for side in (self.base, self.head) for what in side.approximate(case)})
+        return ComparedCase(
+            id=case.id,
+            spec=case.to_json(),
+            repeats=self._pairs.repeats.get(case.id, 1),
+            base=base,
+            head=head,
+            extra={"approximate": approximate} if approximate else {},
+        )
 
 
 def _evidence(seen: Mapping[str, Any] | None) -> SideEvidence | None:

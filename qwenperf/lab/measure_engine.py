@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from qwenperf.decode.engine import CompiledEngine, Engine, Program
+from qwenperf.decode.engine import CompiledEngine, Engine
 from qwenperf.errors import RefusedCallError
 from qwenperf.lab import metrics as formulas
 from qwenperf.lab.check import UncachedLogits, check_tokens, find_reference
@@ -20,12 +20,13 @@ from qwenperf.lab.divergence import equal_share
 from qwenperf.lab.forms import Forms
 from qwenperf.lab.found import Found
 from qwenperf.lab.options import Options
+from qwenperf.lab.program_facts import facts_of
 from qwenperf.lab.steady import measure_steady
 from qwenperf.lab.trace import trace_steps
 from qwenperf.measure import memory
 from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
-from qwenperf.schema.records import CaseRecord, ProgramFacts, Roofline, metric
+from qwenperf.schema.records import CaseRecord, Roofline, metric
 from qwenperf.workloads.case import Workload
 
 LEAST_TRIALS = 2
@@ -168,7 +169,7 @@ def _read_programs(found: Found) -> None:
     work = found.workload
     with found.log.phase(CHECK):
         programs = found.engine.programs(work.batch, work.prompt_length, work.new_tokens)
-        facts = {name: _facts(program) for name, program in programs.items() if name != PREFILL}
+        facts = {name: facts_of(program) for name, program in programs.items() if name != PREFILL}
     sizes = [program.cache_bytes for program in programs.values() if program.cache_bytes]
     if sizes and found.facts.kv_cache_allocated_bytes is None:
         found.metrics["kv_cache_allocated_bytes"] = metric("kv_cache_allocated_bytes", max(sizes))
@@ -189,14 +190,3 @@ def _trace(found: Found, forms: Forms, options: Options, on_phase: Callable[[str
         found.trace_path = str(capture.path.relative_to(options.trace_folder))
     found.evidence["trace_summary"] = capture.summary
     found.findings += capture.findings
-
-
-def _facts(program: Program) -> ProgramFacts:
-    return memory.program_facts(
-        program.name,
-        program.compiled,
-        lowered_text=program.lowered_text,
-        donated=program.donated,
-        donated_bytes=program.donated_bytes,
-        cache_shapes=program.cache_shapes,
-    )

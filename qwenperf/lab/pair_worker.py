@@ -94,15 +94,14 @@ def _build(case: Case, clock: Any, log: Any) -> tuple[Run, dict[str, Any]]:
     """Return a case's request, warm, and what is known of it before it is timed."""
     import numpy as np
 
-    from qwenperf.decode.build import build_engine
-    from qwenperf.lab import metrics as formulas
+    from qwenperf.lab.options import Options
     from qwenperf.lab.prompts import make_prompt
-    from qwenperf.measure import memory
+    from qwenperf.lab.runner import make_engine
     from qwenperf.models.registry import load_model
 
     work = case.workload
     model = load_model(case.model, work.dtype, seed=case.seed)
-    engine = build_engine(model, case.engine, capacity=work.prompt_length + work.new_tokens)
+    engine, _ = make_engine(model, case, Options())
     prompt_BT = make_prompt(work, vocab_size=model.config.vocab_size, tokenizer=model.tokenizer, seed=case.seed)
 
     def run() -> Any:
@@ -118,25 +117,32 @@ def _build(case: Case, clock: Any, log: Any) -> tuple[Run, dict[str, Any]]:
     if tokens.shape != (work.batch, work.new_tokens):
         raise MeasurementError(f"{case.id} returned {list(tokens.shape)} tokens.")
     with log.phase("check"):
-        programs = engine.programs(work.batch, work.prompt_length, work.new_tokens)
-        facts = {
-            name: memory.program_facts(
-                name, one.compiled, lowered_text=one.lowered_text, donated=one.donated,
-                donated_bytes=one.donated_bytes, cache_shapes=one.cache_shapes,
-            )
-            for name, one in programs.items()
-        }  # fmt: skip
-    metrics = dict(formulas.fact_metrics(work, engine.facts(work.batch, work.prompt_length, work.new_tokens)))
-    if "decode_step" in facts:
-        metrics |= dict(formulas.program_metrics(facts["decode_step"]))
+        programs, metrics = _facts(engine, case)
     fixed = {name: encode(one, type(one), name, []) for name, one in metrics.items() if one.kind is Kind.DETERMINISTIC}
     return run, {
         "tokens": tokens.tolist(),
-        "programs": {name: one.fingerprint for name, one in facts.items()},
+        "programs": programs,
         "metrics": fixed,
         "compiles": compiles,
         "warm_s": warm_s,
     }
+
+
+def _facts(engine: Any, case: Case) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return fingerprints of an engine's programs and its metrics, as far as it shows them."""
+    from qwenperf.decode.engine import CompiledEngine, SizedEngine
+    from qwenperf.lab import metrics as formulas
+    from qwenperf.lab.program_facts import facts_of
+
+    sizes = (case.workload.batch, case.workload.prompt_length, case.workload.new_tokens)
+    facts, metrics = {}, {}
+    if isinstance(engine, CompiledEngine):
+        facts = {name: facts_of(one) for name, one in engine.programs(*sizes).items()}
+    if isinstance(engine, SizedEngine):
+        metrics |= dict(formulas.fact_metrics(case.workload, engine.facts(*sizes)))
+    if "decode_step" in facts:
+        metrics |= dict(formulas.program_metrics(facts["decode_step"]))
+    return {name: one.fingerprint for name, one in facts.items()}, metrics
 
 
 if __name__ == "__main__":

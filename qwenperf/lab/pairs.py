@@ -90,9 +90,13 @@ class Pairs:
         told = subject.hear(self.options.ready_limit_s)
         self.environments.setdefault(side, told["environment"])
         for case, seen in told["ready"].items():
-            known = self.evidence[side].setdefault(case, seen)
+            known = self.evidence[side].get(case, seen)
             if "error" in seen and "error" not in known:
                 raise MeasurementError(f"{subject.name}: {case} worked before and now says: {seen['error']}")
+            if "error" not in known and seen["tokens"] != known["tokens"]:
+                raise MeasurementError(f"{subject.name}: {case} generated other tokens than in an earlier process.")
+            # An error of the first process may have been the machine's: a later success counts.
+            self.evidence[side][case] = seen if "error" in known else known
 
     def comparable(self) -> tuple[str, ...]:
         """Return the cases that both sides have built."""

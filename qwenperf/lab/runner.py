@@ -45,7 +45,7 @@ def run_case(
     work = case.workload
     on_phase("loading the model")
     model = load_model(case.model, work.dtype, seed=case.seed)
-    engine, started = _engine(model, case, options)
+    engine, started = make_engine(model, case, options)
     remarks = (*model.findings, *started)
     fingerprint = environment.fingerprint(environment.describe())
 
@@ -73,7 +73,7 @@ def run_case(
     return replace(record, findings=(*remarks, *record.findings))
 
 
-def _engine(model: Model, case: Case, options: Options) -> tuple[Engine, tuple[Finding, ...]]:
+def make_engine(model: Model, case: Case, options: Options) -> tuple[Engine, tuple[Finding, ...]]:
     """Return the case's engine, one of ours or somebody's own, and what happened before its first request."""
     if is_factory(case.engine):
         return own_engine(case.engine, model, case.workload.prompt_length + case.workload.new_tokens), ()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from qwenperf.lab import process
 from qwenperf.schema.comparison import SideRecord
+from qwenperf.workloads.approximate import approximations
 from qwenperf.workloads.case import Case
-from qwenperf.workloads.engine import engine_name, parse_engine
+from qwenperf.workloads.engine import parse_engine
+from qwenperf.workloads.factory import is_factory
+
+_OURS = ("PYTHONHOME", "VIRTUAL_ENV")
+"""Variables of our own interpreter, which another one must not follow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,19 +48,23 @@ class Side:
         return [{"id": case.id, "case": self._own(case).to_json()} for case in cases]
 
     def _own(self, case: Case) -> Case:
-        return case if self.engine is None else replace(case, engine=engine_name(parse_engine(self.engine)))
+        return case if self.engine is None else replace(case, engine=self.engine)
 
-    def command(self, cases: Sequence[Case], threads: int | None = None) -> list[str]:
+    def approximate(self, case: Case) -> dict[str, float]:
+        """Return the approximate settings of the engine that this side measures for ``case``: its tokens may differ."""
+        engine = self._own(case).engine
+        return {} if is_factory(engine) else approximations(parse_engine(engine))
+
+    def command(self, cases: Sequence[Case], cores: int | None = None) -> list[str]:
         """Return the command of this side's process."""
-        spec = {"root": str(self.root), "cases": self.cases(cases), "cores": threads}
+        spec = {"root": str(self.root), "cases": self.cases(cases), "cores": cores}
         return [self.python, "-P", "-m", "qwenperf.lab.pair_worker", json.dumps(spec)]
 
     def child_environ(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of this side's process: its own tree first, no persistent cache."""
-        dropped = {"JAX_COMPILATION_CACHE_DIR", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
-        kept = {name: value for name, value in environ.items() if name not in dropped}
-        ours = {"JAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": str(self.root)}
-        return kept | ours | dict(self.environ)
+        """Return the environment of this side's process: its own tree first, then the caller's; no persistent cache."""
+        kept = {name: value for name, value in process.child_environ(environ).items() if name not in _OURS}
+        paths = [str(self.root), *filter(None, [environ.get("PYTHONPATH")])]
+        return kept | {"PYTHONPATH": os.pathsep.join(paths)} | dict(self.environ)
 
     def record(self) -> SideRecord:
         """Return what the comparison keeps of the side before it has run."""

@@ -27,9 +27,7 @@ def comparison_report(comparison: ComparisonRecord, record: str) -> Iterator[Ren
         yield _problem("", verdict)
     for case in comparison.cases:
         for verdict in case.verdicts:
-            if verdict.outcome in _SHOWN or (
-                verdict.outcome is Outcome.SKIPPED and verdict.gate in {SPEED, "inventory"}
-            ):
+            if verdict.outcome in _SHOWN or (verdict.outcome is Outcome.SKIPPED and verdict.gate in _NEEDED):
                 yield _problem(case.id, verdict)
     for name in comparison.extra.get("new", ()):
         yield Text(f"new: {name}: only head has it; nothing to compare with.")
@@ -60,7 +58,7 @@ def _cells(case: ComparedCase) -> Iterator[str | Text]:
     yield _percent(None if speed is None else speed.data.get("cpu"))
     yield str(seen.get("pairs", "-"))
     programs = next((verdict for verdict in case.verdicts if verdict.gate == "programs"), None)
-    yield "-" if programs is None else "same" if "same programs" in programs.summary else "other"
+    yield "-" if programs is None else {True: "same", False: "other"}.get(programs.data.get("same"), "-")
     outcome = worst(verdict.outcome for verdict in case.verdicts)
     yield Text("-") if outcome is None else Text(_word(outcome), style=STYLES[outcome])
 

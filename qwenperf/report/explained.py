@@ -33,21 +33,22 @@ def explain(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) 
 def _speed(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) -> Iterator[str]:
     first: Mapping[str, Any] = verdict.data.get("stage_1", {})
     if verdict.outcome is Outcome.INCONCLUSIVE and first.get("outcome") == Outcome.FAIL:
-        yield "The first pairs found a slowdown. It is red only once fresh processes, in another order, find it again."
+        yield "The first pairs found a slowdown. It is red only once fresh processes find it again."
     else:
         yield _MEANS[verdict.outcome]
     if not first:
         return
     rounds, trial = comparison.plan.get("rounds"), comparison.plan.get("trial_s")
     yield (
-        f"Each of the {first['pairs']} pairs started a fresh process of either side and timed them by turns:"
-        f" {rounds} rounds of four trials of {case.repeats} requests (about {trial} s each)."
+        f"Each of the {first['pairs']} pairs started a fresh process of either side, in an order drawn by lot, and"
+        f" timed them by turns: {rounds} rounds of four trials of {case.repeats} requests (about {trial} s each)."
         " A pair counts once: the median of its rounds."
     )
     if first.get("smallest_effect") is not None:
-        yield f"In noise like this a slowdown of {first['smallest_effect']:.1%} would have been found."
+        yield f"In noise like this a slowdown of {first['smallest_effect']:.1%} is found in four of five tries."
     if verdict.data.get("cpu") is not None:
         yield f"CPU time, which other work disturbs less, changed by {verdict.data['cpu']:+.1%}."
     second: Mapping[str, Any] = verdict.data.get("stage_2", {})
     if second:
-        yield f"The confirmation ({second['pairs']} fresh pairs, other order) saw {second['estimate']:+.1%}."
+        saw = "is not over" if second.get("estimate") is None else f"saw {second['estimate']:+.1%}"
+        yield f"The confirmation ({second['pairs']} fresh pairs) {saw}."

@@ -9,6 +9,7 @@ import pytest
 from qwenperf.gate.comparison import exit_code, judge_comparison
 from qwenperf.gate.saved import compare_saved
 from qwenperf.gate.speed import CONFIRM, decide_cases
+from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideEvidence, SideRecord
 from qwenperf.schema.records import Outcome, Status, metric
 from qwenperf.stats.spending import Plan
@@ -63,7 +64,9 @@ def compare():
                 stages[1] = decide_cases(record, PLAN, look=look, earlier=stages.get(1))
         for look, count in enumerate(CONFIRM.looks):
             if len(confirming) >= count:
-                stages[2] = decide_cases(record, CONFIRM, look=look, stage=2, earlier=stages.get(2))
+                stages[2] = decide_cases(
+                    record, CONFIRM, look=look, stage=2, earlier=stages.get(2), first=stages.get(1)
+                )
         return judge_comparison(record, stages)
 
     return judged
@@ -189,3 +192,34 @@ def test_runs_that_were_measured_apart_are_judged_without_a_clock(make_case, mak
     assert exit_code(compare_saved(base, gone)) == 5
     broken = make_run(make_case(status=Status.FAILED, error="out of memory"))
     assert exit_code(compare_saved(base, broken)) == 1
+
+
+def test_what_a_side_did_not_tell_passes_nothing(compare):
+    """No tokens on both sides are not the same tokens."""
+    silent = SideEvidence()
+    seen = compare(make_pairs(1.0, 6), base=silent, head=silent)
+    assert {outcome(seen, gate).outcome for gate in ("tokens", "compiles", "programs")} == {Outcome.SKIPPED}
+    half = compare(make_pairs(1.0, 6), head=dataclasses.replace(EVIDENCE, metrics={}, extra={}))
+    assert outcome(half, "compiles").outcome is Outcome.SKIPPED
+    assert "was known of base and is not of head" in outcome(half, "sizes:temp_bytes").summary
+
+
+def test_times_of_different_machines_are_not_judged(compare):
+    """Not comparable is exit 4, whatever the pairs say."""
+    pairs, confirming = make_pairs(1.5, 20), make_pairs(1.5, 12, stage=2)
+    seen = compare(pairs, confirming=confirming, environment={**ENVIRONMENT, "cpu_model": "b"})
+    assert outcome(seen, "speed").outcome is Outcome.SKIPPED
+    assert exit_code(seen) == 4
+
+
+def test_the_confirmation_goes_by_the_margin_of_the_first_stage(compare):
+    """A margin of 1% is not confirmed against 3%."""
+    pairs, confirming = make_pairs(1.02, 20, noise=0.002), make_pairs(1.02, 20, stage=2, noise=0.002, seed=2)
+    seen = compare(pairs, confirming=confirming, plan={"margins": {CASE: 0.01}})
+    assert outcome(seen, "speed").outcome is Outcome.FAIL
+
+
+def test_a_verdict_survives_the_disk(make_case, make_run):
+    """Runs measured apart are no less comparable when they are read back."""
+    seen = compare_saved(make_run(make_case()), make_run(make_case()))
+    assert exit_code(comparison_loads(dumps(seen))) == exit_code(seen) == 0

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,14 @@ from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions
 from qwenperf.lab.sides import Side
 from qwenperf.schema.codec import comparison_loads
+from qwenperf.schema.comparison import PairRecord, RoundRecord
 from qwenperf.schema.records import Outcome
 from qwenperf.stats.spending import Plan
 from qwenperf.workloads.case import Case, Workload
 
 PACKAGE = Path(qwenperf.__file__).parent
 CASE = Case(model="tiny", engine="cached-host", workload=Workload(prompt_length=4, new_tokens=16))
+ROUND = RoundRecord(order="ABBA", wall_s=(1.0, 1.0, 1.0, 1.0), cpu_s=(1.0, 1.0, 1.0, 1.0))
 
 
 @pytest.fixture
@@ -65,6 +68,33 @@ def test_a_pause_between_steps_is_found_confirmed_and_blamed_on_the_host(run, tm
     assert "the time is lost on the host" in speed.summary
     assert {pair.stage for pair in record.pairs} == {1, 2}
     assert exit_code(record) == 1
+
+
+def test_an_interrupt_keeps_the_pairs_that_were_measured(tmp_path, monkeypatch):
+    """They took minutes."""
+    measured = PairRecord(number=1, first="base", rounds={CASE.id: (ROUND,)})
+
+    def measure(_self, number, *, stage=1):
+        if number > 2:
+            raise KeyboardInterrupt
+        return replace(measured, number=number, stage=stage)
+
+    monkeypatch.setattr("qwenperf.lab.pairs.Pairs.measure", measure)
+    side = Side(name="base", label="base", kind="revision", root=PACKAGE.parent, python=sys.executable)
+    folder = create_folder(tmp_path)
+    record = Comparison(
+        base=side,
+        head=replace(side, name="head"),
+        inventory=Inventory(shared=(CASE,)),
+        plan=Plan(),
+        options=PairOptions(),
+        folder=folder,
+        listener=PairProgress(lambda _: None),
+        facts={},
+    ).run()
+    assert record.interrupted
+    assert len(comparison_loads((folder / "comparison.json").read_text()).pairs) == 2
+    assert exit_code(record) == 130
 
 
 def test_a_side_that_never_starts_ends_the_comparison_soon(run):

@@ -94,12 +94,12 @@ def test_another_package_than_the_one_asked_for_is_refused(tmp_path):
 
 
 def test_a_side_runs_its_own_tree_without_the_persistent_cache():
-    """Whatever the caller's environment says."""
+    """The caller's own packages come behind it."""
     environ = {"PYTHONPATH": "/elsewhere", "JAX_COMPILATION_CACHE_DIR": "/tmp/cache", "HOME": "/home"}
     assert make_side("base").child_environ(environ) == {
         "HOME": "/home",
         "JAX_ENABLE_COMPILATION_CACHE": "false",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}:/elsewhere",
     }
 
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from qwenperf.cli.compare_cases import case_arguments, check_known, looks, named_values, number, quarantine
+from qwenperf.cli.compare_cases import (
+    case_arguments,
+    check_known,
+    looks,
+    named_values,
+    number,
+    quarantine,
+    refuse_flags_of_measuring,
+)
 from qwenperf.cli.compare_sides import make_sides
 from qwenperf.cli.config import find_project
 from qwenperf.cli.files import named_path
@@ -81,6 +89,7 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
     flags["excuses"] = from_table(quarantine(project.table.get("quarantine", {})))
     out = flags["out"] or Path(settings.out)
     if base and (Path(base) / "run.json").is_file():
+        refuse_flags_of_measuring(click.get_current_context())
         return _saved(Path(base), Path(head), settings.inconclusive, as_json=as_json)
     sides = make_sides(base, head, flags)
     return _measure(sides, out, settings.inconclusive, flags, as_json=as_json)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
+
 from qwenperf.errors import ConfigError, UnknownNameError, UsageError
 
 _DEFAULT_CASES = ("--model", "4x128", "--engine", "cached", "--prompt-length", "16", "--new-tokens", "64")
@@ -70,3 +72,16 @@ def quarantine(value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigError("[tool.qwenperf.quarantine] is not a table.")
     return value
+
+
+def refuse_flags_of_measuring(context: click.Context) -> None:
+    """Refuse what has no meaning for two saved runs, which nothing is measured for.
+
+    Raises:
+      UsageError: such a flag was given; names it.
+    """
+    source = click.core.ParameterSource.COMMANDLINE
+    given = [name for name in context.params if context.get_parameter_source(name) is source]
+    for name in given:
+        if name not in {"base", "head", "as_json", "debug", "inconclusive"}:
+            raise UsageError(f"--{name.replace('_', '-')} says how to measure, and two saved runs are only read.")

@@ -6,6 +6,7 @@ changes, and the folder is whole or absent. An environment is made where a commi
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -120,8 +121,7 @@ class Repository:
             return sys.executable
         key = hashlib.sha256(theirs.read_bytes() + sys.version.encode()).hexdigest()[:20]
         folder = self.cache / "environments" / key
-        if not (folder / "complete").is_file():
-            install(folder, ["--require-hashes", "--requirement", str(theirs)])
+        install(folder, ["--require-hashes", "--requirement", str(theirs)])
         return str(folder / "bin" / "python")
 
 
@@ -148,20 +148,28 @@ def jax_side(name: str, version: str, root: Path, cache: Path | None = None, pyt
     text = "\n".join((version, interpreter, sys.version, project.read_text(encoding="utf-8")))
     key = hashlib.sha256(text.encode()).hexdigest()[:20]
     folder = (cache or _default_cache()) / "environments" / f"jax-{version}-{key}"
-    if not (folder / "complete").is_file():
-        requirements = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
-        install(folder, [f"jax=={version}", f"jaxlib=={version}", *requirements], interpreter)
+    requirements = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
+    install(folder, [f"jax=={version}", f"jaxlib=={version}", *requirements], interpreter)
     return Side(name=name, label=f"jax {version}", kind="jax", root=root, python=str(folder / "bin" / "python"))
 
 
 def install(folder: Path, requirements: Sequence[str], python: str = sys.executable) -> None:
-    """Make a virtual environment in ``folder`` and install into it; marked ``complete`` only when all is there.
+    """Make a virtual environment in ``folder`` and install into it, unless it is there; ``complete`` marks a whole one.
+
+    A second process that wants the same one waits for the first.
 
     Raises:
       MeasurementError: it cannot be made; says what the installer said.
     """
-    shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").is_file():
+            _install(folder, requirements, python)
+
+
+def _install(folder: Path, requirements: Sequence[str], python: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
     _run([python, "-m", "venv", str(folder)], f"the environment {folder}")
     uv = shutil.which("uv") or next(
         (str(path) for path in [Path(sys.executable).parent / "uv"] if path.is_file()), None

@@ -1,6 +1,8 @@
 # One line a recipe. A fresh machine needs Python 3.11 or newer, git and make.
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Unit tests side by side; nothing is timed in them. Each takes up to 4 GB.
+JOBS ?= 2
 # The newest interpreter that starts and is new enough; a shim that only exists on PATH does not count.
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 SYSTEM_UV := $(shell uv --version >/dev/null 2>&1 && command -v uv)
@@ -20,7 +22,7 @@ run: setup ## measure the default suite, print the table, save run and traces
 	$(BIN)/qwenperf run
 
 test: setup ## the unit tests, 10 minutes at most on 2 cores
-	$(BIN)/pytest -m "not slow and not perf"
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow and not perf"
 
 lint: setup ## formatting, rules, types, layers, workflows
 	$(BIN)/ruff format --check .

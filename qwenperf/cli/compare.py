@@ -91,8 +91,9 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
     if base and (Path(base) / "run.json").is_file():
         refuse_flags_of_measuring(click.get_current_context())
         return _saved(Path(base), Path(head), settings.inconclusive, as_json=as_json)
-    sides = make_sides(base, head, flags)
-    return _measure(sides, out, settings.inconclusive, flags, as_json=as_json)
+    with interrupts():
+        sides = make_sides(base, head, flags)
+        return _measure(sides, out, settings.inconclusive, flags, as_json=as_json)
 
 
 def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mapping[str, Any], *, as_json: bool) -> int:
@@ -124,8 +125,7 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
             listener=PairProgress(say), stop_early=not (flags["all_pairs"] or flags["aa"]), facts=facts,
             excuses=flags["excuses"],
         )  # fmt: skip
-        with interrupts():
-            return comparison.run(), folder / "comparison.json"
+        return comparison.run(), folder / "comparison.json"
 
     record, file = compare(flags["cores"])
     lines = _sight_lines(record, plan, compare if flags["cores"] is None else None) if flags["aa"] else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -53,11 +54,18 @@ def named_values(texts: Sequence[str], form: str) -> dict[str, str]:
 
 
 def number(text: str) -> float:
-    """Read a margin."""
+    """Read a margin.
+
+    Raises:
+      ConfigError: no number above 0.
+    """
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         raise ConfigError(f"--margin-of: {text!r} is no number.") from None
+    if not (math.isfinite(value) and value > 0):
+        raise ConfigError(f"--margin-of: {text!r} is no relative slowdown above 0.")
+    return value
 
 
 def check_known(margins: Mapping[str, float], cases: Sequence[str]) -> None:

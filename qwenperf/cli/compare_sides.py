@@ -21,17 +21,17 @@ def make_sides(base: str | None, head: str, flags: dict[str, Any]) -> tuple[Side
     Raises:
       UsageError: flags that exclude each other, or a revision that is none.
     """
-    from qwenperf.lab.revisions import WORKING_TREE, Repository, jax_side
+    from qwenperf.lab.revisions import WORKING_TREE, Repository, jax_side, own_code
     from qwenperf.lab.sides import Side
 
     if sum(map(bool, (base, flags["engines"], flags["aa"], flags["jax"]))) > 1:
         raise UsageError("revisions, --engines, --jax and --aa exclude each other.")
     if flags["jax"]:
         say(f"making or finding environments with jax {' and '.join(flags['jax'])}")
-        first, second = flags["jax"]
-        return jax_side("base", first, package_root()), jax_side("head", second, package_root())
+        (first, second), code = flags["jax"], own_code(package_root())
+        return jax_side("base", first, code), jax_side("head", second, code)
     if flags["engines"] or flags["aa"]:
-        here = Side(name="base", label="this code", kind="same", root=package_root(), python=sys.executable)
+        here = Side(name="base", label="this code", kind="same", root=own_code(package_root()), python=sys.executable)
         labels = flags["engines"] or (None, None)
         first, second = (replace(here, engine=_checked(engine), label=engine or here.label) for engine in labels)
         return first, replace(second, name="head")

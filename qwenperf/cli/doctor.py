@@ -59,12 +59,13 @@ def _timing() -> tuple[list[str], list[dict[str, Any]] | None, int]:
     from qwenperf.lab.compare import Comparison, create_folder
     from qwenperf.lab.inventory import take_inventory
     from qwenperf.lab.pairs import PairOptions
+    from qwenperf.lab.revisions import own_code
     from qwenperf.lab.sides import Side
     from qwenperf.stats.spending import Plan
 
     plan = Plan()
     base, head = (
-        Side(name=name, label="this code", kind="same", root=package_root(), python=sys.executable)
+        Side(name=name, label="this code", kind="same", root=own_code(package_root()), python=sys.executable)
         for name in ("base", "head")
     )
     say("comparing this code with itself, about a minute")

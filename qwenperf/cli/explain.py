@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ from qwenperf.cli.output import debug_option, json_option, write_json, write_lin
 from qwenperf.errors import NothingMeasuredError, OutputError, RecordError, UnknownNameError
 from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.gate.speed import pair_estimates
+from qwenperf.lab.run_folder import session_name
 from qwenperf.report.explained import explain
 from qwenperf.report.pairs_svg import pairs_svg
 from qwenperf.schema.codec import comparison_loads
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
+from qwenperf.schema.records import Outcome
 
 
 @click.command("explain")
 @click.argument("comparison", type=named_path)
 @click.option("--case", "case_id", help="Only this case.")
-@click.option("--gate", default=SPEED, show_default=True, help="The gate whose verdict is explained.")
+@click.option("--gate", help="Only this gate (default: what did not pass, then speed).")
 @click.option("--svg", type=named_path, metavar="DIR", help="Write a picture of each case's pairs into this folder.")
 @json_option
 @debug_option
@@ -29,8 +32,11 @@ def command(comparison: Path, as_json: bool, **flags: Any) -> int:  # noqa: FBT0
     """Explain the verdicts of a saved COMPARISON (its folder or its comparison.json)."""
     record = read_comparison(comparison)
     chosen = _chosen(record, flags["case_id"])
-    told = {case.id: _sentences(record, case, flags["gate"]) for case in chosen}
-    files = [] if flags["svg"] is None else [str(_draw(record, case, flags["svg"])) for case in chosen]
+    try:
+        told = {case.id: list(_told(record, case, flags["gate"])) for case in chosen}
+        files = [] if flags["svg"] is None else [str(_draw(record, case, flags["svg"])) for case in chosen]
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise RecordError(f"{comparison}: a verdict's data are not what this version writes: {error}.") from error
     if as_json:
         write_json({"verdicts": told, "svg": files})
     else:
@@ -63,11 +69,18 @@ def _chosen(record: ComparisonRecord, case_id: str | None) -> tuple[ComparedCase
     return found
 
 
-def _sentences(record: ComparisonRecord, case: ComparedCase, gate: str) -> list[str]:
+def _told(record: ComparisonRecord, case: ComparedCase, gate: str | None) -> Iterator[str]:
+    """Yield sentences on what did not pass, the failures first, and on speed; or on the gate that was asked for."""
     by_gate = {verdict.gate: verdict for verdict in case.verdicts}
-    if gate not in by_gate:
+    if gate is not None and gate not in by_gate:
         raise UnknownNameError("gate", gate, by_gate)
-    return list(explain(record, case, by_gate[gate]))
+    if gate is not None:
+        yield from explain(record, case, by_gate[gate])
+        return
+    failed = [name for name, verdict in by_gate.items() if verdict.outcome is Outcome.FAIL]
+    for name in dict.fromkeys((*failed, *(name for name in (SPEED,) if name in by_gate))):
+        yield from explain(record, case, by_gate[name])
+        yield ""
 
 
 def _draw(record: ComparisonRecord, case: ComparedCase, folder: Path) -> Path:
@@ -75,10 +88,11 @@ def _draw(record: ComparisonRecord, case: ComparedCase, folder: Path) -> Path:
     speed = next((verdict for verdict in case.verdicts if verdict.gate == SPEED), None)
     seen = {} if speed is None else speed.data.get("stage_1", {})
     margin = float(record.plan.get("margins", {}).get(case.id, record.plan.get("margin", 0.03)))
-    file = folder / f"{case.id.replace('/', '__')}.svg"
+    file = folder / f"{session_name(case.id)}.svg"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(pairs_svg(case.id, values, margin=margin, low=seen.get("low"), high=seen.get("high")))
+        drawn = pairs_svg(case.id, values, margin=margin, low=seen.get("low"), high=seen.get("high"))
+        file.write_text(drawn, encoding="utf-8")
     except OSError as error:
         raise OutputError(f"cannot write {file}: {error.strerror or error}.") from error
     return file

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from qwenperf.gate.comparison import judge_comparison
+from qwenperf.gate.comparison import TOO_MANY_BROKEN, judge_comparison
 from qwenperf.gate.excuses import Excuse, excuse
 from qwenperf.gate.speed import CONFIRM, decide_cases
 from qwenperf.lab.inventory import Inventory
@@ -25,9 +25,6 @@ from qwenperf.schema.records import Outcome
 from qwenperf.stats.sequential import Decision
 from qwenperf.stats.spending import Plan
 from qwenperf.workloads.case import Case
-
-_MOST_BROKEN = 3
-"""Pairs that may break before nothing more is tried."""
 
 
 class Listener(Protocol):
@@ -114,7 +111,7 @@ class Comparison:
         """Say whether too many pairs broke, or both sides have spoken and no case is left to compare."""
         broken = sum(pair.failed is not None for pair in self._record.pairs)
         spoken = all(self._pairs.evidence.values())
-        return broken >= _MOST_BROKEN or (spoken and not self._pairs.comparable())
+        return broken >= TOO_MANY_BROKEN or (spoken and not self._pairs.comparable())
 
     def _new(self) -> ComparisonRecord:
         plan = {"looks": list(self.plan.looks), "alpha": self.plan.alpha, "margin": self.plan.margin}

@@ -7,6 +7,7 @@ life, such as where its memory lies.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qwenperf.errors import MeasurementError
+from qwenperf.errors import ConfigError, MeasurementError
 from qwenperf.lab import machine
 from qwenperf.lab.sides import Side
 from qwenperf.lab.subject import Subject
@@ -36,6 +37,17 @@ class PairOptions:
     ready_limit_s: float = 600.0
     trial_limit_s: float = 120.0
     cores: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no pair can follow.
+
+        Raises:
+          ConfigError: no round, no time for a trial, or no core.
+        """
+        if self.rounds < 1 or (self.cores is not None and self.cores < 1):
+            raise ConfigError(f"{self.rounds} rounds on {self.cores} cores: at least 1 of either is needed.")
+        if not (math.isfinite(self.trial_s) and self.trial_s > 0):
+            raise ConfigError(f"a trial of {self.trial_s} s is none.")
 
 
 @dataclass(kw_only=True)

@@ -89,7 +89,7 @@ class Repository:
         """
         if revision == WORKING_TREE:
             return Side(
-                name=name, label="working tree", kind="revision", root=self.root, python=sys.executable,
+                name=name, label="working tree", kind="revision", root=self.snapshot(), python=sys.executable,
                 commit=describe_commit(self.root),
             )  # fmt: skip
         sha = self.resolve(revision)
@@ -114,6 +114,24 @@ class Repository:
                 _move_into_place(Path(folder) / "tree", tree)
         return tree
 
+    def snapshot(self) -> Path:
+        """Return a copy of the checkout as it lies there: what is edited during a comparison must not get into it."""
+        listed = _git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        names = [name for name in sorted(set(listed.split("\0"))) if name and (self.root / name).is_file()]
+        digest = hashlib.sha256()
+        for name in names:
+            digest.update(name.encode() + b"\0" + hashlib.sha256((self.root / name).read_bytes()).digest())
+        tree = self.cache / "trees" / f"working-{digest.hexdigest()[:20]}"
+        if not tree.is_dir():
+            tree.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=tree.parent, prefix=".tree-") as folder:
+                made = Path(folder) / "tree"
+                for name in names:
+                    (made / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(self.root / name, made / name)
+                _move_into_place(made, tree)
+        return tree
+
     def python_for(self, tree: Path) -> str:
         """Return the interpreter for ``tree``: ours where the lock is the checkout's, or one of its own."""
         theirs, ours = tree / LOCK, self.root / LOCK
@@ -123,6 +141,13 @@ class Repository:
         folder = self.cache / "environments" / key
         install(folder, ["--require-hashes", "--requirement", str(theirs)])
         return str(folder / "bin" / "python")
+
+
+def own_code(root: Path, cache: Path | None = None) -> Path:
+    """Return a copy of the code in ``root`` where it is a git checkout; an installed package stays as it is."""
+    if not (root / ".git").exists():
+        return root
+    return Repository(root=root, cache=cache or _default_cache()).snapshot()
 
 
 def jax_side(name: str, version: str, root: Path, cache: Path | None = None, python: str | None = None) -> Side:

@@ -223,3 +223,11 @@ def test_a_verdict_survives_the_disk(make_case, make_run):
     """Runs measured apart are no less comparable when they are read back."""
     seen = compare_saved(make_run(make_case()), make_run(make_case()))
     assert exit_code(comparison_loads(dumps(seen))) == exit_code(seen) == 0
+
+
+def test_three_broken_pairs_are_never_green(compare):
+    """What is left is not what was planned."""
+    broken = tuple(PairRecord(number=number, first="base", failed="killed") for number in (7, 8, 9))
+    seen = compare((*make_pairs(1.0, 6), *broken))
+    assert "3 pairs broke" in seen.verdicts[0].summary
+    assert exit_code(seen) == 5

@@ -1,6 +1,6 @@
 """Failures that somebody answers for."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 
@@ -50,6 +50,7 @@ def test_a_quarantine_ends_on_its_day():
         ({"until": TODAY}, "has no reason"),
         ({"reason": "flaky"}, "has no day until which it holds"),
         ({"reason": "flaky", "until": "2026-12-31"}, "without quotes"),
+        ({"reason": "flaky", "until": datetime(2026, 6, 1, tzinfo=UTC)}, "without quotes"),
         ({"reason": "flaky", "untill": TODAY}, "Did you mean 'until'"),
     ],
 )

@@ -45,9 +45,14 @@ def test_a_commit_is_exported_once_and_whole(repository):
 def test_the_working_tree_is_measured_as_it_lies_there(repository):
     """Changes that nobody committed are what a developer asks about."""
     (repository.root / "code.py").write_text("VERSION = 4\n")
+    (repository.root / "new.py").write_text("NEW = True\n")
     side = repository.side("head", ".")
     assert (side.root / "code.py").read_text() == "VERSION = 4\n"
+    assert (side.root / "new.py").exists()
     assert side.commit["dirty"] is True
+    (repository.root / "code.py").write_text("VERSION = 5\n")
+    assert (side.root / "code.py").read_text() == "VERSION = 4\n", "an edit got into a comparison that had begun"
+    assert (repository.side("head", ".").root / "code.py").read_text() == "VERSION = 5\n"
 
 
 def test_the_default_base_is_where_the_branch_was_forked(repository):

@@ -115,7 +115,7 @@ def _judged(
         _tokens(case),
         _compiles(case),
         _programs(case),
-        *_sizes(case, informed=comparison.base.extra.get("engine") != comparison.head.extra.get("engine")),
+        *_sizes(case, informed=engines[0] != engines[1]),
     ]
     if comparison.extra.get("apart"):
         return replace(case, verdicts=(*fixed, with_skip(skipped(SPEED, _APART), ELSEWHERE)))

@@ -11,14 +11,11 @@ import numpy as np
 from qwenperf.adapters.prompt import logits_and_state
 from qwenperf.decode.engine import Engine, ReferencedEngine, StepEngine
 from qwenperf.errors import MeasurementError
-from qwenperf.lab.divergence import Logits, compare, worse
+from qwenperf.lab.divergence import NOT_OWN_CHOICE, Logits, compare, worse
 from qwenperf.schema.records import Divergence
 from qwenperf.workloads.case import Workload
 
 _UNCACHED = "Return logits [B, T, V]: those of every position, for all tokens that are handed over."
-
-_STRAY = "not_own_choice"
-"""Where ``divergence`` notes a token that the engine's own logits do not choose."""
 
 UncachedLogits = Callable[[np.ndarray], Any]
 
@@ -37,25 +34,21 @@ def check_tokens(
     *,
     logit_check: bool = True,
 ) -> Divergence:
-    """Compare every form's tokens with uncached decoding, and the steps' logits once.
+    """Compare every form's tokens with uncached decoding, and the steps' logits for the same tokens.
 
-    ``generated`` holds tokens [B, N] by form (``request``, ``stream``); the first is the one whose logits are compared.
+    ``generated`` holds tokens [B, N] by form (``request``, ``stream``); logits are compared once for forms that agree.
     Each form is held to the truth; the worst is reported, with its name in ``extra``: a tie in one excuses no other.
-    Tokens that are not the engine's own choice are told whichever form they are in.
+    The largest error of a logit and tokens that are not the engine's own choice are told whichever form has them.
     """
     first, *others = generated.items()
     engine_logits = _engine_logits(engine, prompt_BT, first[1]) if logit_check else None
-    found = worst = _compare(first, prompt_BT, reference, engine_logits, workload.dtype)
-    own = [found]
+    worst = _compare(first, prompt_BT, reference, engine_logits, workload.dtype)
     for form, tokens_BN in others:
         if not np.array_equal(tokens_BN, first[1]):
             engine_logits = _engine_logits(engine, prompt_BT, tokens_BN) if logit_check else None
-            own.append(_compare((form, tokens_BN), prompt_BT, reference, engine_logits, workload.dtype))
-            worst = worse(worst, own[-1])
-    teacher = ("max_logit_error", "logit_tolerance", "worst_step")
-    stray = [{**one.extra[_STRAY], "form": one.extra["form"]} for one in own if _STRAY in one.extra]
-    extra = {**worst.extra, **({_STRAY: stray[0]} if stray else {})}
-    return replace(worst, **{name: getattr(found, name) for name in teacher}, extra=extra)
+            found = _compare((form, tokens_BN), prompt_BT, reference, engine_logits, workload.dtype)
+            worst = worse(worst, found)
+    return worst
 
 
 def _compare(
@@ -73,7 +66,9 @@ def _compare(
         seen = f"the steps gave logits {list(engine_BNV.shape)}, uncached gave {list(uncached_BNV.shape)}"
         raise MeasurementError(f"{seen} for the same tokens.", advice="Both are [B, N, V] of one vocabulary.")
     found = compare(tokens_BN, Logits(uncached=uncached_BNV, engine=engine_BNV), dtype)
-    return replace(found, extra={**found.extra, "form": name})
+    stray = found.extra.get(NOT_OWN_CHOICE)
+    told = {NOT_OWN_CHOICE: {**stray, "form": name}} if stray else {}
+    return replace(found, extra={**found.extra, **told, "form": name})
 
 
 def _uncached(reference: UncachedLogits, fed_BT: np.ndarray) -> np.ndarray:

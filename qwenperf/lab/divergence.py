@@ -30,6 +30,8 @@ from qwenperf.errors import MeasurementError
 from qwenperf.schema.records import Divergence
 
 REFERENCE = "uncached"
+NOT_OWN_CHOICE = "not_own_choice"
+"""The key in ``extra`` of a token that the engine's own logits do not choose."""
 _ROUNDING = {"f32": 512 * 2.0**-23, "bf16": 8 * 2.0**-8}
 _MASKED, _MASKED_TIMES = -1e3, -100.0
 """A masked logit is at most -1000, and at most -100 times the largest of what is above that."""
@@ -53,7 +55,8 @@ def compare(generated_BN: np.ndarray, logits: Logits, dtype: str) -> Divergence:
 
     ``position`` counts generated tokens from 0. Every difference is held to the rounding, in each row and behind each
     tie: the first that is none is reported, and the first of all only where all are ties. Logits that are not finite
-    are a divergence: the largest of them says nothing.
+    are a divergence: the largest of them says nothing. They, and then a masked token, are reported before any other
+    difference, wherever they are: no bound that excuses another token excuses them.
 
     Raises:
       MeasurementError: a token that the logits do not know.
@@ -69,7 +72,8 @@ def compare(generated_BN: np.ndarray, logits: Logits, dtype: str) -> Divergence:
         return Divergence(equal=True, reference=REFERENCE, extra=own, **teacher)
     tolerance_BN = relative_rounding(dtype) * scale_BN
     beyond_BN = different_BN & ~(finite_BN & (_margins(logits.uncached, expected_BN, generated_BN) <= tolerance_BN))
-    row, position = first_cell(beyond_BN if beyond_BN.any() else different_BN)
+    masked_BN = finite_BN & np.take_along_axis(_masked(logits.uncached), generated_BN[..., None], axis=-1)[..., 0]
+    row, position = first_cell(next(one for one in (~finite_BN, masked_BN, beyond_BN, different_BN) if one.any()))
     expected, actual = int(expected_BN[row, position]), int(generated_BN[row, position])
     reference_margin, engine_margin = (
         None if side is None else _margin(side[row, position], expected, actual)
@@ -92,7 +96,7 @@ def compare(generated_BN: np.ndarray, logits: Logits, dtype: str) -> Divergence:
             "beyond_rounding": int(beyond_BN.sum()),
             **own,
             **({} if finite_BN[row, position] else {"not_finite": _told(logits, row, position)}),
-            **({"masked": True} if np.isneginf(logits.uncached[row, position, actual]) else {}),
+            **({"masked": True} if masked_BN[row, position] else {}),
         },
         **teacher,
     )
@@ -107,7 +111,7 @@ def _not_own_choice(generated_BN: np.ndarray, logits: Logits, dtype: str) -> dic
     if not beyond_BN.any():
         return {}
     row, position = first_cell(beyond_BN)
-    return {"not_own_choice": {"row": row, "position": position, "count": int(beyond_BN.sum())}}
+    return {NOT_OWN_CHOICE: {"row": row, "position": position, "count": int(beyond_BN.sum())}}
 
 
 def first_cell(found_BN: np.ndarray) -> tuple[int, int]:
@@ -117,14 +121,35 @@ def first_cell(found_BN: np.ndarray) -> tuple[int, int]:
 
 
 def worse(one: Divergence, other: Divergence) -> Divergence:
-    """Return what says more against an engine: a bug, then a tie, then equality; ``one`` of two that say the same."""
-    worst = min((one, other), key=_innocence)
-    equal_tokens = [found.extra["equal_tokens"] for found in (one, other) if "equal_tokens" in found.extra]
-    return replace(worst, extra={**worst.extra, "equal_tokens": min(equal_tokens)}) if equal_tokens else worst
+    """Return what says more against an engine, with all that the less bad of both adds; ``one`` of two that are alike.
+
+    Logits that are no numbers come first, then a masked token, another bug, a tie, equality. Where settings excuse
+    other tokens, the verdict hangs on the rest: the larger error of a logit, and a token that is not the engine's
+    choice.
+    """
+    both = sorted((one, other), key=_innocence)
+    worst, larger = (
+        both[0],
+        max(both, key=lambda found: -1.0 if found.max_logit_error is None else found.max_logit_error),
+    )
+    equal_tokens = [found.extra["equal_tokens"] for found in both if "equal_tokens" in found.extra]
+    stray = [found.extra[NOT_OWN_CHOICE] for found in both if NOT_OWN_CHOICE in found.extra]
+    return replace(
+        worst,
+        max_logit_error=larger.max_logit_error,
+        logit_tolerance=larger.logit_tolerance,
+        worst_step=larger.worst_step,
+        extra={
+            **worst.extra,
+            **({"equal_tokens": min(equal_tokens)} if equal_tokens else {}),
+            **({NOT_OWN_CHOICE: stray[0]} if stray else {}),
+        },
+    )
 
 
-def _innocence(found: Divergence) -> int:
-    return 2 * found.equal + found.near_tie
+def _innocence(found: Divergence) -> tuple[bool, bool, int]:
+    extra = found.extra
+    return not extra.get("not_finite"), not extra.get("masked"), 2 * found.equal + found.near_tie
 
 
 def equal_share(divergence: Divergence, new_tokens: int) -> float:

@@ -24,6 +24,8 @@ from qwenperf.workloads.case import Case, Workload
 EXTRAPOLATED = "extrapolated"
 """The finding's code, and the key under which a metric that was not measured whole says so."""
 
+_NO_DECODE_TIME = "no-decode-time"
+
 _AS_AT_THE_START = ("ttft_s", "prefill_tokens_per_s", "argument_bytes", "output_bytes", "temp_bytes", "alias_bytes")
 
 
@@ -40,18 +42,21 @@ def extrapolate(case: Case, facts: EngineFacts, start: CaseRecord, end: CaseReco
     A time that one of the ends does not have (its window was void) is left out.
     """
     both = _Ends(case=case, facts=facts, start=start, end=end)
-    found = {**dict(formulas.fact_metrics(case.workload, facts)), **both.as_they_are(), **both.times()}
+    times = both.times()
+    found = {**dict(formulas.fact_metrics(case.workload, facts)), **both.as_they_are(), **times}
+    timeless = "request_s" in times and "ttft_s" in found and "tpot_s" not in times
+    seen = [one for one in (*start.findings, *end.findings) if one.code != _NO_DECODE_TIME]
     return replace(
         start,
         id=case.id,
         spec=case.to_json(),
         metrics=found,
         evidence=_evidence(start.evidence, end.evidence),
-        findings=(*_plain(start.findings + end.findings), both.finding()),
+        findings=(*_plain(seen), *([both.no_decode_time()] if timeless else []), both.finding()),
     )
 
 
-def _plain(findings: tuple[Finding, ...]) -> list[Finding]:
+def _plain(findings: list[Finding]) -> list[Finding]:
     """Return findings once each."""
     return list({(finding.code, finding.message): finding for finding in findings}.values())
 
@@ -85,8 +90,7 @@ class _Ends:
         found["request_tokens_per_s"] = _rate("request_tokens_per_s", work.batch * work.new_tokens, found["request_s"])
         first_token = self.start.metrics.get("ttft_s")
         if first_token is not None:
-            found["tpot_s"] = _less(found["request_s"], first_token, work.new_tokens - 1)
-            found["decode_tokens_per_s"] = _rate("decode_tokens_per_s", work.batch, found["tpot_s"])
+            found |= _decode(work, found["request_s"], first_token)
         cold_s = self._cold_s(found["request_s"].value, first.value, last.value)
         found |= dict(formulas.cold_metrics(work, cold_s))
         for name in ("compile_s", "compiles_cold"):
@@ -116,6 +120,16 @@ class _Ends:
             severity=Severity.NOTE,
             message=f"{self.case.id}: measured on the first {measured} and the last {measured} of {work.new_tokens} "
             f"new tokens{seen}; times of the whole are extrapolated by the FLOPs of each length.",
+            data=self._how(),
+        )
+
+    def no_decode_time(self) -> Finding:
+        """Say why there is no time per token: an end's own lack of it says nothing of the whole."""
+        return Finding(
+            code=_NO_DECODE_TIME,
+            severity=Severity.WARNING,
+            message="within its range the whole request took no longer than its first token: no time per token.",
+            advice="Measure more tokens at both ends, or use a quieter machine.",
             data=self._how(),
         )
 
@@ -153,10 +167,14 @@ def _rate(name: str, amount: float, time: Metric) -> Metric:
     return metric(name, amount / time.value, interval=(amount / high_s, amount / low_s), coverage=time.coverage)
 
 
-def _less(request: Metric, first: Metric, steps: int) -> Metric:
-    (low, high), (first_low, first_high) = _range(request), _range(first)
+def _decode(work: Workload, request: Metric, first: Metric) -> dict[str, Metric]:
+    """Return what is left after the first token; nothing where that may be no time at all: a rate has no bound then."""
+    (low, high), (first_low, first_high), steps = _range(request), _range(first), work.new_tokens - 1
+    if low <= first_high or request.value <= first.value:
+        return {}
     interval = ((low - first_high) / steps, (high - first_low) / steps)
-    return metric("tpot_s", (request.value - first.value) / steps, interval=interval, coverage=request.coverage)
+    tpot = metric("tpot_s", (request.value - first.value) / steps, interval=interval, coverage=request.coverage)
+    return {"tpot_s": tpot, "decode_tokens_per_s": _rate("decode_tokens_per_s", work.batch, tpot)}
 
 
 def _evidence(start: Evidence, end: Evidence) -> Evidence:
@@ -170,9 +188,5 @@ def _evidence(start: Evidence, end: Evidence) -> Evidence:
 
 
 def _worst(start: Divergence | None, end: Divergence | None) -> Divergence | None:
-    """Return what says more against the engine, with the larger error of both."""
-    if start is None or end is None:
-        return start or end
-    larger = max((start, end), key=lambda one: one.max_logit_error or 0.0)
-    worst = worse(start, end)
-    return replace(worst, max_logit_error=larger.max_logit_error, worst_step=larger.worst_step)
+    """Return what says more against the engine, with what the other end adds."""
+    return start or end if start is None or end is None else worse(start, end)

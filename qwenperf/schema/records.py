@@ -142,9 +142,10 @@ class Divergence:
 
     ``position`` counts generated tokens from 0.
     Margins are ``logit(uncached's token) - logit(engine's token)``, in logit units, in each side's own logits;
-    ``None`` where that side gives no logits. The first difference beyond rounding is told; ``near_tie`` says that there
-    is none, and that the first difference of all is told: every uncached margin is within ``tolerance``,
-    the rounding of the dtype in logit units.
+    ``None`` where that side gives no logits. Logits that are not finite are told first, then a masked token (both in
+    ``extra``), then the first difference beyond rounding; ``near_tie`` says that there is none of these, and that the
+    first difference of all is told: every uncached margin is within ``tolerance``, the rounding of the dtype in logit
+    units.
     """
 
     equal: bool

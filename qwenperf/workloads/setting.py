@@ -68,7 +68,7 @@ _ALL = (
             "the weights to f32"),
     Setting(name="fusion", values=("barriers", "xla"),
             about="residual, embedding and softmax+mask kept apart by barriers, or fused as XLA likes"),
-    Setting(name="precision", values=("highest", "high", "default"), exact=False,
+    Setting(name="precision", values=("highest", "high", "default"),
             about="jax's matmul precision of every product"),
     Setting(name="softmax", values=("f32", "accumulated", "native"), exact=False,
             about="scores and softmax in f32; scores in f32, softmax in the model's dtype; or both in that"),

@@ -51,10 +51,39 @@ def test_a_token_that_is_not_the_engine_s_own_choice_fails(make_case):
     assert verdict.summary.startswith("token 5 of the stream is not what the engine's own logits choose")
 
 
-@pytest.mark.parametrize("changes", [{"extra": {"not_finite": "NaN"}}, {"extra": {"masked": True}}])
-def test_no_bound_excuses_what_is_no_number_or_masked(make_case, changes):
-    """As for any engine."""
-    assert judged(make_case, **changes).outcome is Outcome.FAIL
+def compared(*, nan=False, mask=None, steps=True):
+    """Return 8 tokens compared: another than uncached's at 1, which the engine's logits choose, and a fault at 5."""
+    uncached = np.tile(np.array([3, 2.9, 1, 0.5], np.float32), (1, 8, 1))
+    engine, tokens = uncached.copy(), np.zeros((1, 8), np.int64)
+    engine[0, 1, 1], tokens[0, 1] = 3.1, 1
+    if nan:
+        engine[0, 5, 2] = np.nan
+    if mask is not None:
+        uncached[0, 5, 2] = engine[0, 5, 2] = mask
+        tokens[0, 5] = 2
+    return compare(tokens, Logits(uncached=uncached, engine=engine if steps else None), "f32")
+
+
+def test_the_difference_alone_is_allowed(make_case):
+    """Or the faults below would prove nothing."""
+    case = make_case("cached+weights=int8", evidence={"divergence": compared()})
+    assert judge(case).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ({"nan": True}, "token 5: the engine has NaN among its logits"),
+        ({"mask": -np.inf}, "token 5 differs: uncached chose 0, the engine 2, which uncached masks"),
+        ({"mask": -1e9}, "token 5 differs: uncached chose 0, the engine 2, which uncached masks"),
+        ({"mask": -1e9, "steps": False}, "token 5 differs: uncached chose 0, the engine 2, which uncached masks"),
+    ],
+)
+def test_no_bound_excuses_what_is_no_number_or_masked(make_case, fault, told):
+    """As for any engine, also behind a difference that is allowed."""
+    verdict = judge(make_case("cached+weights=int8", evidence={"divergence": compared(**fault)}))
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.summary == told
 
 
 def test_without_logits_nothing_is_known(make_case):

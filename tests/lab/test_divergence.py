@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qwenperf.errors import MeasurementError
-from qwenperf.lab.divergence import Logits, compare, equal_share, relative_rounding
+from qwenperf.lab.divergence import Logits, compare, equal_share, relative_rounding, worse
 
 VOCAB = 11
 
@@ -200,6 +200,35 @@ def test_a_masked_token_is_a_bug(uncached, greedy):
     tokens[0, 3] = 9
     found = compare(tokens, Logits(uncached=uncached), "f32")
     assert (found.equal, found.near_tie, found.extra["masked"]) == (False, False, True)
+
+
+@pytest.mark.parametrize("fault", ["not_finite", "masked"])
+def test_a_fault_behind_another_difference_is_reported(uncached, greedy, fault):
+    """The share of equal tokens still ends at the first difference."""
+    tokens = greedy.copy()
+    tokens[0, 1] = (greedy[0, 1] + 3) % VOCAB
+    uncached[1, 3, 9] = np.nan if fault == "not_finite" else -np.inf
+    tokens[1, 3] = 9
+    found = compare(tokens, Logits(uncached=uncached), "f32")
+    assert (found.row, found.position, found.extra["equal_tokens"]) == (1, 3, 1)
+    assert found.extra[fault]
+
+
+def test_of_two_comparisons_nothing_that_counts_is_dropped(uncached, greedy):
+    """Neither the fault, nor the larger error, nor a stray token, in whichever of both it is."""
+    nan, far = uncached.copy(), uncached.copy()
+    nan[1, 3, 2] = np.nan
+    far[0, 4, 2] += 1
+    tokens = greedy.copy()
+    tokens[0, 1] = (greedy[0, 1] + 3) % VOCAB
+    stray = compare(tokens, Logits(uncached=uncached, engine=far), "f32")
+    broken = compare(tokens, Logits(uncached=uncached, engine=nan), "f32")
+    for both in ((stray, broken), (broken, stray)):
+        found = worse(*both)
+        assert (found.row, found.position, found.extra["not_finite"]) == (1, 3, "the engine has NaN among its logits")
+        assert found.extra["not_own_choice"]["position"] == 1
+        assert (found.max_logit_error, found.worst_step) == (pytest.approx(1 / 3), 4)
+        assert found.logit_tolerance == relative_rounding("f32")
 
 
 def test_an_error_where_the_truth_is_all_zeros_is_an_error(uncached):

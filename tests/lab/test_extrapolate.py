@@ -2,15 +2,18 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from qwenperf.decode.engine import EngineFacts
 from qwenperf.errors import ConfigError
+from qwenperf.gate.tokens import judge
+from qwenperf.lab.divergence import Logits, compare
 from qwenperf.lab.extrapolate import EXTRAPOLATED, ends, extrapolate
 from qwenperf.lab.options import Options
 from qwenperf.lab.runner import run_case
 from qwenperf.schema.codec import case_loads, dumps
-from qwenperf.schema.records import CaseRecord, Divergence, Evidence, metric
+from qwenperf.schema.records import CaseRecord, Divergence, Evidence, Outcome, metric
 from qwenperf.workloads.case import Case, Workload
 
 CASE = Case(
@@ -85,6 +88,40 @@ def test_the_range_is_as_wide_as_both_ends(whole):
 def test_the_worse_end_is_the_evidence(whole):
     """Logits are as far off as where they are furthest off."""
     assert whole.evidence.divergence.worst_step == 106
+
+
+@pytest.mark.parametrize("engine", ["naive", "cached+weights=int8"])
+def test_no_number_at_the_far_end_fails(engine):
+    """Although at the start a token differs, which approximate settings excuse, and is told first of two alike."""
+    case = dataclasses.replace(CASE, engine=engine)
+    uncached = np.tile(np.array([3, 2.9, 1], np.float32), (1, 4, 1))
+    near, far, tokens = uncached.copy(), uncached.copy(), np.array([[0, 1, 0, 0]])
+    near[0, 1, 1] = far[0, 1, 1] = 3.1
+    far[0, 2, 2] = np.nan
+    ends = [
+        dataclasses.replace(
+            record(start),
+            evidence=Evidence(divergence=compare(tokens, Logits(uncached=uncached, engine=engine), "f32")),
+        )
+        for start, engine in ((10, near), (106, far))
+    ]
+    verdict = judge(extrapolate(case, EngineFacts(), *ends))
+    assert verdict.outcome is Outcome.FAIL
+    assert "NaN among its logits" in verdict.summary
+
+
+@pytest.mark.parametrize("high", [1e3, 1e4])
+def test_a_start_that_may_take_all_the_time_leaves_no_time_per_token(high):
+    """Its rate would have no upper bound; the record says why it has none, and can be read back."""
+    start = record(10)
+    whole_low = extrapolate(CASE, EngineFacts(), start, record(106)).metrics["request_s"].interval[0]
+    first = dataclasses.replace(start.metrics["ttft_s"], interval=(0.5, whole_low if high == 1e3 else high))
+    start = dataclasses.replace(start, metrics={**start.metrics, "ttft_s": first})
+    found = extrapolate(CASE, EngineFacts(), start, record(106))
+    assert {"tpot_s", "decode_tokens_per_s"}.isdisjoint(found.metrics)
+    assert "request_tokens_per_s" in found.metrics
+    assert "no-decode-time" in {finding.code for finding in found.findings}
+    assert case_loads(dumps(found), "") == found
 
 
 def test_an_end_without_a_time_gives_none():

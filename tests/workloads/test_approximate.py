@@ -1,9 +1,13 @@
 """What approximate settings may cost is stated for each of them, and for no exact one."""
 
+import contextlib
 import dataclasses
+import itertools
+import math
 
 import pytest
 
+from qwenperf.errors import ConfigError
 from qwenperf.workloads.approximate import LOGIT_ERROR, approximations, logit_bound
 from qwenperf.workloads.case import Case, Workload
 from qwenperf.workloads.engine import RUNGS, EngineSettings, parse_engine
@@ -37,12 +41,15 @@ def test_every_value_of_an_approximate_setting_is_exact_or_has_a_bound():
             assert set(setting.values) - {defaults[name]} == set(LOGIT_ERROR[name])
 
 
-def test_bounds_of_several_settings_add_up():
-    """Errors may, so bounds do; the case says which settings they are for."""
+def test_squares_of_several_settings_bounds_add_up():
+    """As those of errors do that know nothing of each other; the case says which settings they are for."""
     settings = parse_engine("cached+cache_dtype=int8+weights=int8+rows=2")
     assert approximations(settings) == {"cache_dtype=int8": 0.06, "weights=int8": 0.12}
     told = spec("cached+cache_dtype=int8+weights=int8+rows=2")["approximate"]
-    assert told == {"settings": ["cache_dtype=int8", "weights=int8"], "max_logit_error": pytest.approx(0.18)}
+    assert told == {
+        "settings": ["cache_dtype=int8", "weights=int8"],
+        "max_logit_error": pytest.approx(math.sqrt(0.06**2 + 0.12**2)),
+    }
 
 
 def test_a_case_with_a_bound_is_read_back():
@@ -61,6 +68,24 @@ def test_a_case_of_an_unknown_engine_is_still_data():
     assert "approximate" not in spec("cahced+weights=int8")
 
 
+@pytest.mark.parametrize("precision", ["highest", "high"])
+def test_finer_products_excuse_nothing(precision):
+    """They have less rounding than the truth, not more."""
+    assert "approximate" not in spec(f"cached+precision={precision}")
+    assert SETTINGS["precision"].exact
+
+
+def buildable():
+    """Yield every combination of approximate values that can be built, but the exact one."""
+    values = [[getattr(EngineSettings(), name), *bounds] for name, bounds in LOGIT_ERROR.items()]
+    for chosen in itertools.product(*values):
+        with contextlib.suppress(ConfigError):
+            yield EngineSettings(**dict(zip(LOGIT_ERROR, chosen, strict=True)))
+
+
 def test_no_bound_lets_unrelated_logits_pass():
-    """Those differ by more than the largest of them; a sum of a few bounds is no free pass for one setting's bug."""
-    assert max(bound for bounds in LOGIT_ERROR.values() for bound in bounds.values()) < 1
+    """Those differ by more than the largest of them; the coarsest settings together are still held to less."""
+    bounds = {settings: logit_bound(settings) or 0.0 for settings in buildable()}
+    worst = max(bounds, key=bounds.get)
+    assert len(approximations(worst)) == len(LOGIT_ERROR)
+    assert max(LOGIT_ERROR["weights"].values()) < bounds[worst] < 0.9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from qwenperf.adapters import as_engine
@@ -30,19 +31,34 @@ def own_engine(name: str, model: Model, capacity: int) -> Engine:
     except QwenperfError:
         raise
     except Exception as error:
-        raise UsageError(f"{name} raised {type(error).__name__}: {error}", advice=_SIGNATURE) from error
+        raise UsageError(f"{name} raised {_in_a_line(error)}", advice=_SIGNATURE) from error
     return as_engine(made, name=name)
 
 
 def _find(name: str) -> Callable[..., Any]:
     module_name, function = factory_parts(name)
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        advice = "Install it, or name its folder in PYTHONPATH: the working folder is not searched."
-        raise UsageError(f"engine {name}: {error}.", advice=advice) from error
+    module = _import(name, module_name)
     found = getattr(module, function, None)
     if not callable(found):
         seen = "is not there" if found is None else f"is {type(found).__name__}, which cannot be called"
-        raise UsageError(f"engine {name}: {function} {seen} in {module.__file__}.", advice=_SIGNATURE)
+        # A module that is built in has no file, a folder without __init__.py has None.
+        place = getattr(module, "__file__", None) or f"module {module_name}"
+        raise UsageError(f"engine {name}: {function} {seen} in {place}.", advice=_SIGNATURE)
     return found  # type: ignore[no-any-return]  # callable() was asked
+
+
+def _import(name: str, module_name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except QwenperfError:
+        raise
+    except ImportError as error:
+        advice = "Install it, or name its folder in PYTHONPATH: the working folder is not searched."
+        raise UsageError(f"engine {name}: {' '.join(str(error).split())}.", advice=advice) from error
+    except (Exception, SystemExit) as error:  # somebody's script: anything may happen in it
+        told = f"engine {name}: importing {module_name} raised {_in_a_line(error)}."
+        raise UsageError(told, advice="Import it in Python to see where.") from error
+
+
+def _in_a_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -38,6 +38,10 @@ def module(tmp_path_factory):
     """A module of somebody's, where Python finds it."""
     folder = tmp_path_factory.mktemp("theirs")
     (folder / "their_engines.py").write_text(MODULE)
+    (folder / "unfinished.py").write_text("def make(model, capacity:\n")
+    (folder / "raising.py").write_text("raise RuntimeError('no\\nlicence')\n")
+    (folder / "leaving.py").write_text("raise SystemExit(3)\n")
+    (folder / "spaces").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         yield
@@ -68,13 +72,20 @@ def test_a_bare_function_will_do():
         ("their_engines:nothing", "int 3 is no engine"),
         ("their_engines:gone", "gone is not there in"),
         ("their_engines:number", "number is int, which cannot be called"),
+        ("sys:nothere", "nothere is not there in module sys\\."),
+        ("builtins:nope", "nope is not there in module builtins\\."),
+        ("spaces:make", "make is not there in module spaces\\."),
+        ("unfinished:make", "importing unfinished raised SyntaxError: .*unfinished.py, line 1"),
+        ("raising:make", "importing raising raised RuntimeError: no licence\\."),
+        ("leaving:make", "importing leaving raised SystemExit: 3"),
         ("their_engine:ours", "No module named 'their_engine'.*PYTHONPATH"),
     ],
 )
 def test_what_makes_no_engine_is_named(name, told):
-    """With what was seen, and what to do."""
-    with pytest.raises(UsageError, match=told):
+    """With what was seen, and what to do, in one line."""
+    with pytest.raises(UsageError, match=told) as caught:
         own_engine(name, None, 8)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["a:", ":b", "a.b", "a:b:c", "a:b+weights=int8", "../a:b", "a b:c"])

@@ -1,6 +1,7 @@
 """One case alone, and what confirmation costs: `python -m benchmarks.verdicts.alone`.
 
-A comparison of one case has all of alpha, and no other cases to tell how noisy the machine is.
+A comparison of one case has all of alpha, and no other cases to tell how noisy the machine is. The second stage is
+`stats.confirm`'s own, as in `qwenperf compare`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def measure(kind: str, count: int) -> tuple[int, int, int, int]:
         passed += outcome is Outcome.PASS
         if outcome is Outcome.FAIL:
             found += 1
-            again = confirm(judge(slower, {}, Plan()), _pairs(kind, random, EFFECT), Plan())
+            again = confirm(judge(slower, {}, Plan()), _pairs(kind, random, EFFECT))
             confirmed += again[CASE].outcome is Outcome.FAIL
     return false, found, confirmed, passed
 

@@ -97,9 +97,8 @@ def unchanged(scenario: Scenario, count: int, random: np.random.Generator) -> Co
         improved += any(outcome is Outcome.IMPROVED for outcome in made.values())
         if failed:
             fresh = {case: x for case, x in _named(scenario.draw(random, sd)).items() if case in failed}
-            confirmed += any(
-                two.outcome is Outcome.FAIL for two in confirm(judge(pairs, {}, Plan()), fresh, Plan()).values()
-            )
+            again = confirm(judge(pairs, {}, Plan()), fresh)
+            confirmed += any(two.outcome is Outcome.FAIL for two in again.values())
         for kind in kinds if is_calm else ():
             kinds[kind] += sum(outcome == kind for outcome in made.values())
     return {

@@ -9,7 +9,7 @@ from qwenperf.stats import student
 from qwenperf.stats.bounds import Pairs
 from qwenperf.stats.detectable import noise
 from qwenperf.stats.pairs import log_ratio
-from qwenperf.stats.spending import Plan, fail_level, pass_level
+from qwenperf.stats.spending import Plan, fail_level, last_can_fail, least_last, pass_level
 
 _MANY = 200
 """More pairs than anybody waits for."""
@@ -18,8 +18,9 @@ _NOTABLE = 1.2
 
 
 def settle(case: Pairs, margin: float, *, cases: int, plan: Plan, look: int, modes: Sequence[float]) -> str:
-    """Return what would settle a case that ``look`` left open: pairs, a quieter machine, pinning."""
-    advice = [_more_pairs(case, margin, cases, plan, look)]
+    """Return what would settle a case that ``look`` left open: pairs, a quieter machine, pinning, another plan."""
+    fails = last_can_fail(plan, cases)
+    advice = [_more_pairs(case, margin, cases, plan, look) if fails else _other_plan(cases, plan)]
     if modes:
         advice.append(
             f"the pairs have two modes, at {modes[0]:+.1%} and {modes[1]:+.1%}: pin the processes, or look for what"
@@ -31,6 +32,15 @@ def settle(case: Pairs, margin: float, *, cases: int, plan: Plan, look: int, mod
             " the machine is quiet"
         )
     return "; ".join(advice)
+
+
+def _other_plan(cases: int, plan: Plan) -> str:
+    """Return what to plan where the last look fails nothing, however slow it is."""
+    family = f"one of {cases} cases" if cases > 1 else "one case"
+    return (
+        f"a plan whose last look has {least_last(plan, cases)} pairs or more: {plan.looks[-1]} cannot fail {family} at"
+        f" an alpha of {plan.alpha:.2g}, however slow it is"
+    )
 
 
 def _more_pairs(case: Pairs, margin: float, cases: int, plan: Plan, look: int) -> str:

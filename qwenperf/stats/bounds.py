@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qwenperf.stats import signs, student
-from qwenperf.stats.spending import Plan, fail_level
+from qwenperf.stats.spending import Plan, fail_level, provable
 
 Array = NDArray[np.float64]
 
@@ -63,11 +63,6 @@ class Pairs:
         """Return the bound by Student's t with a ``deviation`` of the pairs."""
         count = len(self.values)
         return self.centre - self.widening * student.quantile(level, count - 1) * deviation / math.sqrt(count)
-
-
-def provable(count: int, level: float) -> bool:
-    """Say whether ``count`` signs can be as rare as ``level``."""
-    return 0.5**count <= level
 
 
 def claims(cases: Mapping[str, Pairs], family: int, plan: Plan, look: int) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Stage two: a fail is believed once fresh pairs, measured in another order, say the same. Both stages are kept."""
+"""Stage two: a fail is believed once fresh pairs, each in an order by a new lot, say the same. Both stages are kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from qwenperf.schema.records import Outcome
 from qwenperf.stats.sequential import Decision, judge
 from qwenperf.stats.spending import Plan
 
+CONFIRM = Plan(alpha=0.05)
+"""The second stage. The first alone keeps its 1%; this one catches trouble that has passed meanwhile, and must not cost
+more sight than that takes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
@@ -20,10 +24,17 @@ class Confirmation:
     second: Decision
 
 
-def confirm(first: Mapping[str, Decision], fresh: Mapping[str, Sequence[float]], plan: Plan) -> dict[str, Confirmation]:
-    """Judge the fails among ``first`` again, on the ``fresh`` pairs of those cases alone and with their margins.
+def confirm(
+    first: Mapping[str, Decision], fresh: Mapping[str, Sequence[float]], plan: Plan = CONFIRM
+) -> dict[str, Confirmation]:
+    """Judge the fails among ``first`` again, on the ``fresh`` pairs of those cases alone.
 
-    The second stage has the same plan; its family are the cases that failed.
+    ``plan`` is the second stage's own: its looks and its alpha, whose family are the cases that failed. Its margin is
+    not used, for each case keeps the one that it failed by. ``fresh`` may hold what is measured so far: looks are
+    judged one after the other as far as there are pairs, so the caller can stop once every ``second`` is final.
+
+    If the noise of the stages is independent, a comparison of unchanged code has any confirmed fail with a chance of
+    the first plan's alpha times this one's: 0.05% of 1% and 5%. A trouble that lasts through both leaves the first.
 
     Raises:
       UsageError: fresh pairs of a case that did not fail, or none of one that did.
@@ -46,11 +57,3 @@ def confirm(first: Mapping[str, Decision], fresh: Mapping[str, Sequence[float]],
         )
         for name, decision in failed.items()
     }
-
-
-def joint_false_alarm(plan: Plan) -> float:
-    """Return the chance that a comparison of unchanged code has any confirmed fail: alpha squared.
-
-    It takes the noise of the two stages as independent. If one trouble lasts through both, alpha alone holds.
-    """
-    return plan.alpha**2

@@ -50,7 +50,7 @@ class Decision:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Look:
     """What a look found out of one case, on log ratios; ``case`` is ``None`` where too few pairs were measured."""
 
     outcome: Outcome
@@ -62,8 +62,8 @@ class Finding:
     case: Pairs | None
 
 
-def describe(found: Finding, family: int, plan: Plan) -> Decision:
-    """Return a finding in relative differences, with what explains it."""
+def describe(found: Look, family: int, plan: Plan) -> Decision:
+    """Return what a look found in relative differences, with what explains it."""
     if found.case is None:
         return _too_few(found, plan)
     case, two = found.case, tuple(relative(mode) for mode in modes(found.case.values))
@@ -90,7 +90,7 @@ def _cross_check(case: Pairs) -> float | None:
     return case.flips if case.centre >= 0 else case.mirrored.flips
 
 
-def _too_few(found: Finding, plan: Plan) -> Decision:
+def _too_few(found: Look, plan: Plan) -> Decision:
     return Decision(
         outcome=OPEN,
         estimate=float("nan"),

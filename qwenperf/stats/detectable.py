@@ -9,7 +9,7 @@ from qwenperf.errors import UsageError
 from qwenperf.stats import student
 from qwenperf.stats.bounds import Pairs
 from qwenperf.stats.pairs import log_ratio, relative
-from qwenperf.stats.spending import LEAST_PAIRS, Plan, fail_level
+from qwenperf.stats.spending import LEAST_PAIRS, Plan, fail_level, provable
 
 _RANKS_LOSE = 1.03
 """Ranks see this much less than the mean in normal noise, at 20 pairs."""
@@ -21,7 +21,8 @@ def smallest_detectable(sd: float, pairs: int, plan: Plan, cases: int = 1) -> fl
     """Return the relative slowdown that ``pairs`` pairs of deviation ``sd`` find with the plan's power.
 
     ``sd`` is on log ratios. The estimate must reach the margin and the interval leave 0, at the level of the last look
-    for one case of ``cases``; the rest is the chance to land that high.
+    for one case of ``cases``; the rest is the chance to land that high. It is infinite where the signs of so few pairs
+    cannot be as rare as that level: such a plan finds nothing.
 
     Raises:
       UsageError: a deviation that is none, or fewer pairs or cases than there can be.
@@ -35,7 +36,7 @@ def smallest_detectable(sd: float, pairs: int, plan: Plan, cases: int = 1) -> fl
 
 
 def detectable(case: Pairs, margin: float, cases: int, plan: Plan) -> float:
-    """Return the same for a plan that is followed to its end in noise like that of ``case``."""
+    """Return the same for a plan that is followed to its end in noise like that of ``case``; infinite as there."""
     last = max(plan.looks[-1], len(case.values))
     error = case.widening * noise(case) / math.sqrt(last)
     return relative(_smallest(error, last, plan, cases, log_ratio(margin)))
@@ -50,7 +51,10 @@ def noise(case: Pairs) -> float:
 
 
 def _smallest(error: float, pairs: int, plan: Plan, cases: int, margin: float) -> float:
-    threshold = student.quantile(fail_level(plan, len(plan.looks) - 1, 1 / cases), pairs - 1)
+    level = fail_level(plan, len(plan.looks) - 1, 1 / cases)
+    if not provable(pairs, level):
+        return math.inf
+    threshold = student.quantile(level, pairs - 1)
     power = NormalDist().inv_cdf(plan.power)
     # The deviation is guessed from the same pairs: Johnson and Welch's approximation of the noncentral t.
     seen = threshold + power * math.sqrt(1 + threshold**2 / (2 * (pairs - 1)))

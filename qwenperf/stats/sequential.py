@@ -19,7 +19,7 @@ from qwenperf.errors import MeasurementError, UsageError
 from qwenperf.schema.records import Outcome
 from qwenperf.stats import signs
 from qwenperf.stats.bounds import Pairs, claims
-from qwenperf.stats.decision import CROSS_CHECK_PAIRS, OPEN, Decision, Finding, describe
+from qwenperf.stats.decision import CROSS_CHECK_PAIRS, OPEN, Decision, Look, describe
 from qwenperf.stats.dependence import widening
 from qwenperf.stats.pairs import log_ratio
 from qwenperf.stats.spending import LEAST_PAIRS, Plan, pass_level
@@ -48,7 +48,7 @@ def decide(
       MeasurementError: no case, too many pairs, or a value that is not finite.
     """
     made = {name: decision for name, decision in (earlier or {}).items() if name in pairs and decision.final}
-    found = _findings(pairs, margins, plan, look, {name: decision.outcome for name, decision in made.items()})
+    found = _look(pairs, margins, plan, look, {name: decision.outcome for name, decision in made.items()})
     return {name: made[name] if name in made else describe(found[name], len(pairs), plan) for name in pairs}
 
 
@@ -65,24 +65,24 @@ def outcomes(pairs: Mapping[str, Sequence[float]], margins: Mapping[str, float],
     return {name: found.outcome for name, found in _all_looks(pairs, margins, plan).items()}
 
 
-def _all_looks(pairs: Mapping[str, Sequence[float]], margins: Mapping[str, float], plan: Plan) -> dict[str, Finding]:
+def _all_looks(pairs: Mapping[str, Sequence[float]], margins: Mapping[str, float], plan: Plan) -> dict[str, Look]:
     most = max((len(case) for case in pairs.values()), default=0)
-    found: dict[str, Finding] = {}
+    found: dict[str, Look] = {}
     for look, count in enumerate(plan.looks):
-        made = {name: finding.outcome for name, finding in found.items() if finding.outcome is not OPEN}
+        made = {name: seen.outcome for name, seen in found.items() if seen.outcome is not OPEN}
         if look and (most <= plan.looks[look - 1] or len(made) == len(pairs)):
             break
-        found |= _findings({name: case[:count] for name, case in pairs.items()}, margins, plan, look, made)
+        found |= _look({name: case[:count] for name, case in pairs.items()}, margins, plan, look, made)
     return {name: found[name] for name in pairs}
 
 
-def _findings(
+def _look(
     pairs: Mapping[str, Sequence[float]],
     margins: Mapping[str, float],
     plan: Plan,
     look: int,
     made: Mapping[str, Outcome],
-) -> dict[str, Finding]:
+) -> dict[str, Look]:
     """Return what ``look`` finds of the cases that are not ``made`` yet."""
     _check_plan(pairs, margins, plan, look)
     values = {name: _checked(name, case, plan.looks[look]) for name, case in pairs.items()}
@@ -108,7 +108,7 @@ def _findings(
                 case.centre, low, high, -faster[name], log_ratio(margin), last=look == len(plan.looks) - 1
             )
             high = -faster[name] if outcome is Outcome.IMPROVED else high
-        found[name] = Finding(
+        found[name] = Look(
             outcome=outcome, low=low, high=high, margin=margin, count=len(values[name]), look=look, case=case
         )
     return found

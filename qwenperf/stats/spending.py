@@ -9,7 +9,7 @@ correlation of the looks, and needs no distribution.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qwenperf.errors import UsageError
 
@@ -56,6 +56,36 @@ LEAST_PAIRS = 6
 """Below, no interval is worth its name."""
 
 
+def provable(count: int, level: float) -> bool:
+    """Say whether ``count`` signs can be as rare as ``level``."""
+    return 0.5**count <= level
+
+
+def can_fail(plan: Plan, cases: int) -> bool:
+    """Say whether any look of ``plan`` can fail one of ``cases`` cases, however much slower it is.
+
+    A plan of too few pairs for its alpha (6 and 1%) may pass a case, and leaves every slowdown inconclusive.
+
+    Raises:
+      UsageError: no case.
+    """
+    if cases < 1:
+        raise UsageError(f"a comparison of {cases} cases cannot be planned; it has 1 or more.")
+    return any(provable(pairs, fail_level(plan, look, 1 / cases)) for look, pairs in enumerate(plan.looks))
+
+
+def last_can_fail(plan: Plan, cases: int) -> bool:
+    """Say whether the last look can fail one of ``cases`` cases."""
+    return provable(plan.looks[-1], fail_level(plan, len(plan.looks) - 1, 1 / cases))
+
+
+def least_last(plan: Plan, cases: int) -> int:
+    """Return the pairs that the last look needs, at least as many as it has, to fail one of ``cases`` cases."""
+    while not last_can_fail(plan, cases):
+        plan = replace(plan, looks=(*plan.looks[:-1], plan.looks[-1] + 1))
+    return plan.looks[-1]
+
+
 def fail_level(plan: Plan, look: int, share: float = 1.0) -> float:
     """Return the one-sided level at ``look`` (0 is the first) of a case that has ``share`` of alpha.
 
@@ -74,5 +104,5 @@ def _level(plan: Plan, look: int, alpha: float, power: float) -> float:
     spent = available = 0.0
     for pairs in plan.looks[: look + 1]:
         available = alpha * math.pow(pairs / plan.looks[-1], power) - spent
-        spent += available if available >= 0.5**pairs else 0.0
+        spent += available if provable(pairs, available) else 0.0
     return available

@@ -1,10 +1,12 @@
 """A fail is believed once fresh pairs say the same."""
 
+from dataclasses import replace
+
 import pytest
 
 from qwenperf.errors import UsageError
 from qwenperf.schema.records import Outcome
-from qwenperf.stats.confirm import confirm, joint_false_alarm
+from qwenperf.stats.confirm import CONFIRM, confirm
 from qwenperf.stats.sequential import Plan, judge
 
 PLAN = Plan()
@@ -41,6 +43,29 @@ def test_without_a_fail_there_is_nothing_to_confirm():
     assert confirm(judge({"same": SAME}, {}, PLAN), {}, PLAN) == {}
 
 
-def test_the_joint_false_alarm_is_that_of_both_stages():
-    """Of independent noise."""
-    assert joint_false_alarm(PLAN) == pytest.approx(1e-4)
+def test_the_second_stage_asks_less_than_the_first():
+    """Six fresh pairs and twelve that hesitate would not fail by themselves, and do confirm."""
+    first = judge({"slow": SLOW}, {}, PLAN)
+    fresh = {"slow": [0.06, 0.05, -0.02, 0.07, 0.04, 0.06, -0.025, 0.05, 0.08, 0.03, 0.05, -0.015]}
+    assert judge(fresh, {}, PLAN)["slow"].outcome is Outcome.INCONCLUSIVE
+    assert confirm(first, fresh)["slow"].outcome is Outcome.FAIL
+    assert confirm(first, fresh, PLAN)["slow"].outcome is Outcome.INCONCLUSIVE
+
+
+def test_each_case_is_confirmed_by_the_margin_that_it_failed_by():
+    """And not by that of the second plan: fresh pairs at +4% repeat a fail by 3% and none by 8%."""
+    first = judge({"strict": SLOW, "lenient": SLOW}, {"lenient": 0.08}, PLAN)
+    fresh = [0.04 + 0.001 * (-1) ** index for index in range(20)]
+    found = confirm(first, {"strict": fresh, "lenient": fresh}, replace(CONFIRM, margin=0.2))
+    assert {name: two.outcome for name, two in found.items()} == {
+        "strict": Outcome.FAIL,
+        "lenient": Outcome.INCONCLUSIVE,
+    }
+
+
+def test_fresh_pairs_so_far_are_judged_so_far():
+    """Six cannot prove a fail and leave it open; with twelve it is final, at the second look."""
+    first = judge({"slow": SLOW}, {}, PLAN)
+    six, twelve = (confirm(first, {"slow": SLOW[:count]})["slow"].second for count in (6, 12))
+    assert (six.final, six.look) == (False, 0)
+    assert (twelve.final, twelve.look) == (True, 1)

@@ -97,6 +97,15 @@ def test_six_pairs_never_fail_a_case():
     assert "6 of 20" in found.settle
 
 
+@pytest.mark.parametrize(("looks", "cases", "needed"), [((6,), 1, 7), ((6, 8), 10, 10)])
+def test_a_plan_that_can_fail_nothing_says_so(looks, cases, needed):
+    """It finds no slowdown, however large, and pairs alone are no advice: the plan is too short."""
+    unchanged = {f"case {i}": pairs_of(0, 0.01, looks[-1], seed=i) for i in range(cases - 1)}
+    found = judge({"slow": pairs_of(0.5, 0.01, looks[-1]), **unchanged}, {}, Plan(looks=looks))["slow"]
+    assert (found.outcome, found.smallest_effect) == (Outcome.INCONCLUSIVE, math.inf)
+    assert f"whose last look has {needed} pairs or more: {looks[-1]} cannot fail" in found.settle
+
+
 def test_decisions_of_earlier_looks_stand_and_count_in_the_family():
     """A case that has passed is not asked again; one that was open is."""
     calm = {f"case {i}": pairs_of(0, 0.005, 6, seed=i) for i in range(3)}

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qwenperf.errors import UsageError
-from qwenperf.stats.spending import Plan, fail_level, pass_level
+from qwenperf.schema.records import Outcome
+from qwenperf.stats.sequential import outcomes
+from qwenperf.stats.spending import Plan, can_fail, fail_level, least_last, pass_level
 
 looks = st.lists(st.integers(6, 60), min_size=1, max_size=5, unique=True).map(sorted).map(tuple)
 
@@ -33,6 +35,42 @@ def test_six_pairs_leave_what_their_signs_cannot_reach_to_twelve():
     assert levels[0] < 2**-6
     assert 2**-12 <= levels[1] < 2 * 2**-12
     assert levels[1] + levels[2] == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize(
+    ("times", "alpha", "cases", "can"),
+    [
+        ((6, 12, 20), 0.01, 1, True),
+        ((6, 12, 20), 0.01, 10, True),
+        ((6, 12, 20), 0.05, 10, True),
+        ((6,), 0.01, 1, False),
+        ((6,), 0.05, 1, True),
+        ((6, 8), 0.01, 1, True),
+        ((6, 8), 0.01, 10, False),
+        ((9,), 0.01, 10, False),
+        ((10,), 0.01, 10, True),
+    ],
+)
+def test_a_plan_can_fail_a_case_if_its_signs_can_be_rare_enough(times, alpha, cases, can):
+    """As is seen of pairs that are all of them half as slow again, the others unchanged."""
+    plan = Plan(looks=times, alpha=alpha)
+    assert can_fail(plan, cases) is can
+    pairs = {"slow": [0.4 + 0.001 * index for index in range(times[-1])]}
+    pairs |= {f"case {index}": [0.001 * (-1) ** pair for pair in range(times[-1])] for index in range(cases - 1)}
+    assert (outcomes(pairs, {}, plan)["slow"] is Outcome.FAIL) is can
+
+
+def test_the_pairs_that_a_last_look_needs_are_counted():
+    """The least with which the plan can fail, and its own where it can."""
+    assert least_last(Plan(), 10) == 20
+    assert least_last(Plan(looks=(6,)), 1) == 7
+    assert least_last(Plan(looks=(6, 8)), 10) == 10
+
+
+def test_no_case_is_no_plan():
+    """Nothing could be shared among them."""
+    with pytest.raises(UsageError, match="0 cases"):
+        can_fail(Plan(), 0)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -46,9 +46,12 @@ def ladder_report(suite: str, cases: Sequence[CaseRecord]) -> Iterator[Renderabl
     """Yield the tables of all settings for cases of one model and workload."""
     found = {str(case.spec.get("engine")): case for case in cases}
     platform = PLATFORMS[suite]
-    yield Text(_bases(found, platform))
-    yield Text()
+    told = _bases(found, platform)
+    if told:
+        yield Text(told)
+        yield Text()
     known = [step for step in ladder_steps(platform) if step.alone.engine in found]
+    yield from _lacking(dict.fromkeys(step.alone.base for step in known if step.alone.base not in found))
     for name, steps in groupby(known, key=lambda step: step.setting):
         yield from _setting(name, [_Row(step=step, cases=found) for step in steps], found)
     yield Text(_LEGEND, style="dim")
@@ -62,6 +65,11 @@ def _bases(found: Mapping[str, CaseRecord], platform: str) -> str:
     if best == "cached":
         told.append(f"best-{platform} is cached: no other value was measured to be faster, so alone is together")
     return ". ".join(told)
+
+
+def _lacking(bases: Iterable[str]) -> Iterator[Text]:
+    for base in bases:
+        yield Text(f"no `{base}` in this run to compare with: add --filter {base}", style="yellow")
 
 
 @dataclass(frozen=True, kw_only=True)

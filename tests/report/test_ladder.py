@@ -95,6 +95,16 @@ def test_what_was_not_measured_has_no_number(text):
     assert row == "capture - - - - - - failed".split()
 
 
+def test_a_run_without_its_base_says_how_to_have_it(records, text):
+    """Filters may leave out what a value stands beside, and then no ratio is there."""
+    wanted = ("cached+weights=int8", "cached-host+position=static")
+    some = [case for case in records if case.spec["engine"] in wanted]
+    alone = render(ladder_report("ladder", some))
+    for base in ("cached", "cached-host"):
+        assert f"no `{base}` in this run to compare with: add --filter {base}\n" in alone
+    assert "to compare with" not in text
+
+
 def test_faster_values_are_named_without_approximate_ones(text):
     """What might become a default of this platform."""
     last = " ".join(text.split("faster than cached here, ")[1].split())

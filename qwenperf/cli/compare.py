@@ -24,6 +24,7 @@ from qwenperf.cli.files import named_path
 from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.streams import say, verdict_survives
+from qwenperf.errors import ConfigError
 from qwenperf.gate.excuses import from_table
 from qwenperf.settings import INCONCLUSIVE
 
@@ -104,11 +105,16 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
     from qwenperf.lab.pairs import PairOptions
     from qwenperf.report.comparison import comparison_report
     from qwenperf.schema.codec import to_json
-    from qwenperf.stats.spending import Plan
+    from qwenperf.stats.spending import Plan, can_fail
 
     base, head = sides
     plan = Plan(looks=looks(flags["looks"]), margin=flags["margin"])
     inventory = take_inventory(base, head, case_arguments(flags), named_values(flags["aliases"], "--alias OLD=NEW"))
+    if not can_fail(plan, len(inventory.shared)):
+        raise ConfigError(
+            f"--looks {flags['looks']}: so few pairs can fail none of {len(inventory.shared)} cases.",
+            advice="Write 6,12,20: the last look needs more pairs.",
+        )
     margins = {name: number(text) for name, text in named_values(flags["margin_of"], "--margin-of CASE=X").items()}
     check_known(margins, [case.id for case in inventory.shared])
 

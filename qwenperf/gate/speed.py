@@ -19,10 +19,6 @@ from qwenperf.stats.spending import Plan
 
 GATE = "speed"
 
-CONFIRM = Plan(alpha=0.05)
-"""The second stage. The first alone keeps its 1%; this one catches trouble that has passed meanwhile, and must not cost
-more sight than that takes."""
-
 
 def pair_estimates(pairs: Sequence[PairRecord], case: str, stage: int) -> tuple[PairEstimate, ...]:
     """Return what each whole pair of ``stage`` says of ``case``, in the order of time."""
@@ -117,7 +113,9 @@ def _told(decision: Decision) -> str:
     interval = f"{decision.low:+.1%} to {decision.high:+.1%}" if math.isfinite(decision.high) else "any difference"
     found = f"time {decision.estimate:+.1%} ({interval}) over {decision.pairs} pairs, margin {decision.margin:.1%}"
     if decision.outcome is Outcome.INCONCLUSIVE:
-        found += f"; a slowdown of {decision.smallest_effect:.1%} would be found"
+        known = math.isfinite(decision.smallest_effect)
+        size = f"in symmetric noise a slowdown of {decision.smallest_effect:.1%} would be found"
+        found += f"; {size if known else 'too few pairs are planned to find any slowdown'}"
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from qwenperf.gate.comparison import TOO_MANY_BROKEN, judge_comparison
 from qwenperf.gate.excuses import Excuse, excuse
-from qwenperf.gate.speed import CONFIRM, decide_cases
+from qwenperf.gate.speed import decide_cases
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions, Pairs
 from qwenperf.lab.run_folder import new_run_id, write_text, writing
@@ -22,6 +22,7 @@ from qwenperf.schema.codec import dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, SideEvidence
 from qwenperf.schema.reading import decode
 from qwenperf.schema.records import Outcome
+from qwenperf.stats.confirm import CONFIRM
 from qwenperf.stats.sequential import Decision
 from qwenperf.stats.spending import Plan
 from qwenperf.workloads.case import Case

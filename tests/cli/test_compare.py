@@ -31,6 +31,7 @@ def repository(tmp_path):
         (("--aa", "HEAD"), "exclude each other"),
         (("--aa", "--looks", "6,x"), "--looks is '6,x'"),
         (("--aa", "--looks", "2"), "do not rise from 6 pairs"),
+        (("--aa", "--looks", "6"), "so few pairs can fail none of 1 cases"),
         (("--aa", "--margin", "-1"), "the margin is -1"),
         (("--aa", "--margin-of", "case"), "'case' is not --margin-of CASE=X"),
         (("--aa", "--model", "no-such"), "unknown model 'no-such'"),

@@ -8,10 +8,11 @@ import pytest
 
 from qwenperf.gate.comparison import exit_code, judge_comparison
 from qwenperf.gate.saved import compare_saved
-from qwenperf.gate.speed import CONFIRM, decide_cases
+from qwenperf.gate.speed import decide_cases
 from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideEvidence, SideRecord
 from qwenperf.schema.records import Outcome, Status, metric
+from qwenperf.stats.confirm import CONFIRM
 from qwenperf.stats.spending import Plan
 
 CASE = "4x128/cached/b1-p16-n64-f32"

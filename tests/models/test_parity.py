@@ -123,6 +123,7 @@ def test_a_lost_scaling_or_head_norm_is_far_off(golden, tiny, name):
     assert error(params, config, of(golden, name), "length-64") > 100 * TINY_F32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_smollm2_f32(golden, smollm2, prompt):
     """The real weights out of GGUF give transformers' logits."""
@@ -130,6 +131,7 @@ def test_smollm2_f32(golden, smollm2, prompt):
     assert error(smollm2.params, smollm2.config, golden.smollm2, prompt, columns) <= SMOLLM2_F32
 
 
+@pytest.mark.slow
 def test_smollm2_bf16(golden, smollm2):
     """The real weights in bf16 are no further off than transformers in bf16 is."""
     params = jax.tree.map(lambda value: value.astype(jnp.bfloat16), smollm2.params)

@@ -21,6 +21,7 @@ from qwenperf.report.extrapolated import LEGEND, is_extrapolated, marked
 from qwenperf.report.ladder import ladder_report
 from qwenperf.report.speedup import BASE_RUNG, speedup_lines, value
 from qwenperf.report.styles import STYLES
+from qwenperf.report.unjudged import unjudged
 from qwenperf.schema.records import CaseRecord, Finding, Outcome, RunRecord, Severity, Status, Verdict
 from qwenperf.workloads.ladder import PLATFORMS
 
@@ -50,6 +51,7 @@ def run_report(run: RunRecord, places: Places) -> Iterator[RenderableType]:
     yield from _lines(dict.fromkeys(said(case) for case in run.cases))
     yield from _lines(finding_line(finding) for finding in all_findings(run))
     yield from problems(run)
+    yield from unjudged(run)
     yield from _lines(speedup_lines(run))
     yield from place_lines(run, places)
 

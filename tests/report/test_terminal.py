@@ -114,6 +114,18 @@ def test_a_declared_budget_that_was_not_judged_is_seen():
     ).endswith("pass")
 
 
+def test_what_gates_could_not_judge_of_an_own_engine_is_listed():
+    """Its table says pass for what was judged; of ours the rest is known, and throughput waits for a budget."""
+    skipped = [
+        Verdict(gate="tokens", outcome=Outcome.SKIPPED, summary="no truth", advice="Give it one."),
+        Verdict(gate="throughput", outcome=Outcome.SKIPPED, summary="no budget"),
+    ]
+    own, ours = (replace(case(name, 100.0), verdicts=tuple(skipped)) for name in ("my.module:make", "cached"))
+    text = " ".join(text_of(own, ours).split())
+    assert "not judged: 4x128/my.module:make/b1-p16-n20-f32: tokens: no truth. Give it one." in text
+    assert text.count("not judged:") == 1
+
+
 def test_tables_fit_80_columns(eventful_run):
     """No line of a table is wider than a plain terminal."""
     assert max(map(len, render(run_report(eventful_run, PLACES)).splitlines())) <= 80

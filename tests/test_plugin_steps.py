@@ -93,7 +93,9 @@ def test_a_step_without_a_program_is_told_at_the_end(session):
     )
     result = session.runpytest("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["qwenperf: *test_wrapped: carry-alias had nothing to judge: the compiled step*"])
+    result.stdout.fnmatch_lines(
+        ["qwenperf: *test_wrapped: carry-alias had nothing to judge: the compiled step*; it is not jitted*"]
+    )
 
 
 def test_a_worker_of_xdist_times_no_step(session, monkeypatch):

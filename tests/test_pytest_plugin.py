@@ -231,10 +231,14 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
         @pytest.mark.qwenperf(trails=2)
         def test_marker(qwenperf):
             pass
+
+        @pytest.mark.qwenperf(trials=-1)
+        def test_trials(qwenperf):
+            pass
         """
     )
     result = engine.runpytest_inprocess("--qwenperf-out", "out", "--benchmark-json", "b.json", "--benchmark-disable-gc")
-    result.assert_outcomes(passed=4, failed=5, errors=1)
+    result.assert_outcomes(passed=4, failed=5, errors=2)
     for pattern in (
         r"throughput failed for step/b1-p3-n5-f32: decode_tokens_per_s .* below its budget of at least 1,000,",
         r"budget:compiles_cold failed for step/b1-p4-n5-f32: compiles_cold \d+ is above its budget of at most 0",
@@ -244,6 +248,7 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
         r"qwenperf: .*::test_wrapped: rotary had nothing to judge: .*; its program is read where decode_step itself is",
         r"UsageError: at_least\(5, 'token/s'\): unknown unit. Did you mean 'tokens/s'",
         r"ConfigError: marker qwenperf has no argument 'trails'. Did you mean 'trials'",
+        r"ConfigError: marker qwenperf: trials=-1 is not a whole number of at least 0",
     ):
         result.stdout.re_match_lines([f".*{pattern}"])
     info = json.loads((engine.path / "b.json").read_text())["benchmarks"][0]["extra_info"]["qwenperf"]

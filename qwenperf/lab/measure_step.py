@@ -7,7 +7,7 @@ returned), all others are steady. Judges nothing.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +25,7 @@ from qwenperf.measure import memory
 from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
 from qwenperf.schema.records import CaseRecord, Evidence, Metric, ProgramFacts, metric
+from qwenperf.workloads.whole import whole_number
 
 LEAST_CALLS = 3
 """Cold, warm-up and one that is steady."""
@@ -33,6 +34,7 @@ CHECK = "check"
 """The phase in which the program is read; its compiles do not count."""
 
 _FRESH = "The step gives its state up: make a new one for each measurement."
+_JIT = "Hand over the jitted function: jax.jit(step, donate_argnames=...)."
 _NEW_STATE = "Some donated buffers were not usable"
 
 
@@ -61,9 +63,13 @@ def measure_step(
       spec: what else the record says of the case.
 
     Raises:
-      UsageError: too few calls, arguments that were given up, or a result without the carried state.
+      UsageError: too few calls, a number that is none, arguments that were given up, a result without the carried
+        state, or one of plain Python or numpy: nothing of it is compiled.
     """
     carried = carried_step(step, carry, name)
+    trials = whole_number("trials", trials, least=0)
+    if tokens_per_call is not None:
+        tokens_per_call = whole_number("tokens_per_call", tokens_per_call, least=1)
     runs = _Runs.of(carried, args, calls)
     with CompileLog() as log, _told_by_the_gate():
         try:
@@ -97,12 +103,13 @@ class _Runs:
 
     @classmethod
     def of(cls, step: CarriedStep, args: Arguments, calls: int | Sequence[Any]) -> _Runs:
-        if isinstance(calls, int):
-            state, rest = step.split(args)
-            series, number = [rest], calls
-        else:
+        if isinstance(calls, Iterable) and not isinstance(calls, str | bytes | Mapping):
             state, series = args, [one if type(one) is tuple else (one,) for one in calls]
             number = len(series)
+        else:
+            number = whole_number("calls", calls, least=0)
+            state, rest = step.split(args)
+            series = [rest]
         names = ", ".join(one for one, _, _ in step.carried)
         if len(state) != len(step.carried):
             raise UsageError(f"{step.name} carries {names}; {len(state)} argument(s) were given for it.")
@@ -128,6 +135,8 @@ def _watch(runs: _Runs, log: CompileLog) -> None:
         ready = runs.prepare(call)
         with log.phase(PHASES[min(index, len(PHASES) - 1)]):
             result = jax.block_until_ready(ready())
+        if not any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(result)):
+            raise UsageError(f"{runs.step.name} returned no array of JAX: nothing of it is compiled.", advice=_JIT)
         runs.take(result)
 
 

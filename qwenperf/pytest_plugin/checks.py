@@ -16,6 +16,7 @@ from qwenperf.pytest_plugin.marks import Marks
 from qwenperf.pytest_plugin.session import Recorded, kept, tell
 from qwenperf.schema.metrics import Kind, lookup
 from qwenperf.schema.records import CaseRecord, Verdict
+from qwenperf.workloads.whole import whole_number
 
 if TYPE_CHECKING:
     from qwenperf.gate.budget_set import BudgetSet, CaseBudget
@@ -112,6 +113,7 @@ class Checks:
         from qwenperf.gate import throughput
 
         _check_unit(value, unit, than)
+        whole_number("trials", self.marks.trials, least=1)
         if than is None:
             case, other = self._measured(engine, prompt, new_tokens, check=False), None
         else:
@@ -177,7 +179,7 @@ class Checks:
         verdicts = judge_case(named, self._budgets(named), {}, _environment_class())
         judged = self._settle(case, verdicts, required=(shapes.GATE, *_budgeted(budget)))
         skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED]
-        self.recorded.skipped(self.test, skipped, wrapped=False)
+        self.recorded.skipped(self.test, skipped, plain=not (case.evidence.program or case.evidence.voids))
         return judged
 
     @kept

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from qwenperf.errors import ConfigError, nearest_advice
+from qwenperf.errors import ConfigError, UsageError, nearest_advice
+from qwenperf.workloads.whole import whole_number
 
 MARKER = (
     "qwenperf(trials=5, dtype='f32', inconclusive='warn', budgets={}): "
@@ -34,7 +35,7 @@ def read_marks(node: pytest.Item, *, inconclusive: str) -> Marks:
     """Merge the markers around a test, the closest one last; ``inconclusive`` is what the command line says.
 
     Raises:
-      ConfigError: an argument that the marker does not have; offers the nearest.
+      ConfigError: an argument that the marker does not have; offers the nearest. Or a value that is none.
     """
     known = [one.name for one in fields(Marks)]
     merged: dict[str, Any] = {"inconclusive": inconclusive}
@@ -46,6 +47,10 @@ def read_marks(node: pytest.Item, *, inconclusive: str) -> Marks:
                 raise ConfigError(f"marker qwenperf has no argument {key!r}.", advice=nearest_advice(key, known))
         merged |= mark.kwargs
     marks = Marks(**merged)
+    try:
+        whole_number("trials", marks.trials, least=0)
+    except UsageError as error:
+        raise ConfigError(f"marker qwenperf: {error}") from None
     if marks.inconclusive not in ("warn", "fail"):
         raise ConfigError(f"marker qwenperf: inconclusive is {marks.inconclusive!r}.", advice="Use 'warn' or 'fail'.")
     return marks

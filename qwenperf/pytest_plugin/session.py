@@ -19,6 +19,8 @@ _INDENT = "\n    "
 _NO_PROGRAM = (
     "its program is read where decode_step itself is the jitted function, or a functools.partial or method of it"
 )
+_NOT_JITTED = "it is not jitted, so nothing is compiled but what it calls: hand over the jitted function itself"
+_OF_STEPS = "carry-alias"
 _OF_PROGRAMS = ("rotary", "cache-alias")
 
 P = ParamSpec("P")
@@ -58,10 +60,14 @@ class Recorded:
         spec = {"test": test, "question": question}
         self.add(CaseRecord(id=f"{test}/{question}", spec=spec, status=Status.FAILED, error=text))
 
-    def skipped(self, test: str, verdicts: Iterable[Verdict], *, wrapped: bool) -> None:
-        """Keep what had nothing to judge; ``wrapped`` says that there are steps and no program of them."""
+    def skipped(self, test: str, verdicts: Iterable[Verdict], *, wrapped: bool = False, plain: bool = False) -> None:
+        """Keep what had nothing to judge.
+
+        ``wrapped`` says that there are an engine's steps and no program of them, ``plain`` that a step is not jitted.
+        """
         for verdict in verdicts:
             why = f"; {_NO_PROGRAM}" if wrapped and verdict.gate in _OF_PROGRAMS else ""
+            why += f"; {_NOT_JITTED}" if plain and verdict.gate == _OF_STEPS else ""
             self.unjudged.append(f"{test}: {verdict.gate} had nothing to judge: {verdict.summary}{why}")
 
     @property

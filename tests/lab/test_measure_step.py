@@ -2,6 +2,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from qwenperf.errors import UsageError
@@ -172,6 +173,43 @@ def test_a_question_that_means_nothing_is_refused(arguments, options, message):
     """What was given is named, before anything runs."""
     with pytest.raises(UsageError, match=message):
         measure_step(jax.jit(train_step), *arguments, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tokens_per_call": 0},
+        {"tokens_per_call": -5},
+        {"tokens_per_call": float("nan")},
+        {"tokens_per_call": "8"},
+        {"tokens_per_call": True},
+        {"calls": 4.0},
+        {"calls": "4"},
+        {"calls": -1},
+        {"trials": -1},
+        {"trials": 2.5},
+    ],
+    ids=str,
+)
+def test_a_number_that_is_none_is_refused(options):
+    """It would become a rate, or a measurement of nothing."""
+    ((name, value),) = options.items()
+    with pytest.raises(UsageError, match=f"{name}={value!r} is not a whole number of at least [01]"):
+        measure_step(good_step, state(), BATCH, **options)
+
+
+def test_numpy_s_whole_numbers_will_do():
+    """They are what a computed number is; the record has Python's."""
+    numbers = {"calls": np.int64(4), "trials": np.int32(1), "tokens_per_call": np.int64(2)}
+    case = measure_step(good_step, state(), BATCH, **numbers)
+    assert type(case.spec["calls"]) is type(case.spec["tokens_per_call"]) is int
+    assert len(case.metrics["call_s"].samples) == 1
+
+
+def test_a_function_of_numpy_is_refused():
+    """Nothing of it is compiled: no recompile could be seen, and a pass would mean nothing."""
+    with pytest.raises(UsageError, match=r"halved returned no array of JAX: nothing of it is compiled\. .*jax\.jit"):
+        measure_step(lambda x: x / 2, np.ones(4), trials=0, name="halved")
 
 
 def test_a_result_without_the_state_and_a_state_that_was_used_up_are_refused():

@@ -26,6 +26,14 @@ _ADVICE = (
 _CACHE_NAME = re.compile(r"(state|cache|kv|past)", re.IGNORECASE)
 
 _COPY_ADVICE = "Update the cache with dynamic_update_slice, and do not read the old one after it was written."
+_COMPILER_ADVICE = (
+    "No line of yours makes these copies: the compiler put them in. It must where the old cache is read after it was "
+    "written: then read the new one. Else it is the layout: XLA on CPU copies where batch and heads are both 1, and at "
+    "batch 1 where heads come before positions ([B,H,S,D]), however the cache is updated. Positions before heads "
+    "([B,S,H,D]) with more than one head, or a batch of 2, were updated in place."
+)
+_FROM = " from "
+"""What stands in a copy's line before the line of source that made it."""
 
 
 def judge(case: CaseRecord) -> Verdict:
@@ -56,7 +64,8 @@ def _judge_program(program: ProgramFacts, size: int) -> Verdict:
     if program.cache_copies and not _are_small(program.cache_copies):
         copies = f"{len(program.cache_copies)} time{'s' * (len(program.cache_copies) != 1)}"
         summary = f"{program.name} copies or rewrites an array of the cache's shape {copies}: {program.cache_copies[0]}"
-        return failed(GATE, summary, program.cache_copies, _COPY_ADVICE, **data)
+        advice = _COMPILER_ADVICE if all(map(_is_compilers, program.cache_copies)) else _COPY_ADVICE
+        return failed(GATE, summary, program.cache_copies, advice, **data)
     detail = [f"donated without effect: {names}"] if names else []
     detail += [f"too small to matter: {copy}" for copy in program.cache_copies]
     return passed(GATE, f"the cache of {units.byte_count(size)} is updated in place", detail, **data)
@@ -66,6 +75,11 @@ def _are_small(copies: Sequence[str]) -> bool:
     """Say whether all copies together move few bytes; a copy of unknown size is not small."""
     sizes = [copied_bytes(copy) for copy in copies]
     return None not in sizes and sum(size or 0 for size in sizes) < SMALL_COPIES_BYTES
+
+
+def _is_compilers(copy: str) -> bool:
+    """Say whether ``copy`` is a plain copy that no line of source asked for; a rewrite is work of somebody's."""
+    return " copied in " in copy and _FROM not in copy
 
 
 def _of_cache(donation: str, program: ProgramFacts) -> bool:

@@ -61,6 +61,22 @@ def test_copies_too_small_to_matter_are_a_detail(make_case, copies, outcome):
         assert verdict.detail == tuple(f"too small to matter: {copy}" for copy in copies)
 
 
+@pytest.mark.parametrize(
+    ("copies", "by_compiler"),
+    [
+        (("copy.4: f32[1,64,16] copied in main.4", "copy.5: f32[1,64,16] copied in main.4"), True),
+        (("copy.4: f32[1,64,16] copied in main.4", "copy.5: f32[1,64,16] copied in main.4 from mine.py:12"), False),
+        (("copy.4: f32[1,64,16] copied in main.4", "add.5: f32[1,64,16] rewritten as a whole in main"), False),
+    ],
+)
+def test_copies_of_the_compiler_s_own_have_other_advice(make_case, copies, by_compiler):
+    """Who updates with dynamic_update_slice already is not helped by being told to."""
+    verdict = memory.judge(make_case(evidence=step(alias_bytes=CACHE_BYTES, cache_copies=copies)))
+    assert verdict.outcome is Outcome.FAIL
+    assert ("the compiler put them in" in verdict.advice) is by_compiler
+    assert ("Update the cache with dynamic_update_slice" in verdict.advice) is not by_compiler
+
+
 def test_another_lost_donation_is_mentioned(make_case):
     """The cache is fine; the other argument is worth a line."""
     verdict = memory.judge(make_case(evidence=step(alias_bytes=CACHE_BYTES, unaliased_donations=("tokens",))))

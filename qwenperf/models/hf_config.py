@@ -6,6 +6,7 @@ is skipped changes the tokens without a word. Returns plain fields; ``config`` c
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
@@ -70,6 +71,7 @@ _ONLY_GPT2: dict[str, tuple[Any, ...]] = _ONLY_ALL | {
 }
 _BIASED = {"llama": False, "qwen2": True, "qwen3": False}
 _QWEN3_HEAD_DIM = 128
+_NESTED = ("rope_scaling", "rope_parameters")
 
 
 def fields_from_hf(data: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -82,6 +84,7 @@ def fields_from_hf(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if model_type not in MODEL_TYPES:
         advice = nearest_advice(str(model_type), MODEL_TYPES)
         raise ConfigError(f"{where}: model_type {model_type!r} is not supported.", advice=advice)
+    _refuse_malformed(data, where)
     _refuse_unsupported(data, where)
     return _gpt2_fields(data) if model_type == "gpt2" else _rotary_fields(data)
 
@@ -122,7 +125,8 @@ def _gpt2_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "model_type": "gpt2",
         "vocab_size": _required(data, "vocab_size"),
         "hidden_size": hidden,
-        "intermediate_size": 4 * hidden if inner is None else inner,
+        # A size that is no number is refused by its name.
+        "intermediate_size": 4 * hidden if inner is None and is_whole(hidden) else inner,
         "num_hidden_layers": _required(data, "n_layer"),
         "num_attention_heads": heads,
         "num_key_value_heads": heads,
@@ -134,6 +138,17 @@ def _gpt2_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "rope_theta": None,
         "hidden_act": "gelu_new",
     }
+
+
+def _refuse_malformed(data: Mapping[str, Any], where: str) -> None:
+    """Refuse values that cannot even be compared with what is allowed."""
+    nested = [(name, data[name]) for name in _NESTED if isinstance(data.get(name), Mapping)]
+    for path, fields in (("", data), *((f"{name}.", inner) for name, inner in nested)):
+        for name, value in fields.items():
+            if is_whole(value) and abs(value) > sys.float_info.max:
+                raise ConfigError(f"{where}: {path}{name} is a whole number too large to compute with.")
+        if isinstance(fields.get("rope_theta"), (list, Mapping)):
+            raise ConfigError(f"{where}: {path}rope_theta is {_brief(fields['rope_theta'])}, which is not a number.")
 
 
 def _refuse_unsupported(data: Mapping[str, Any], where: str) -> None:
@@ -160,7 +175,10 @@ def _window_problem(data: Mapping[str, Any]) -> str:
         return (
             f"use_sliding_window {data['use_sliding_window']!r} is not supported; every layer attends to all positions."
         )
-    others = set(data.get("layer_types") or ()) - {"full_attention"}
+    kinds = data.get("layer_types")
+    if kinds is not None and not (isinstance(kinds, (list, tuple)) and all(isinstance(kind, str) for kind in kinds)):
+        return f"layer_types is {_brief(kinds)}, which is not a list of names."
+    others = set(kinds or ()) - {"full_attention"}
     if others:
         return f"layer_types has {', '.join(map(repr, sorted(others)))}; only 'full_attention' is supported."
     # Qwen files carry a window that use_sliding_window, false by default, leaves unused.

@@ -115,8 +115,9 @@ def test_no_weights_and_no_config(single):
     """A folder without weights says which other files it has; one without a config names it; damage is named."""
     (single / "model.safetensors").rename(single / "pytorch_model.bin")
     refused(single, "pytorch_model.bin", "safetensors")
-    (single / "config.json").write_text("{")
-    refused(single, "config.json")
+    for text in ("{", "[" * 100_000, "1" * 5000):
+        (single / "config.json").write_text(text)
+        refused(single, "config.json", "cannot be read as JSON")
     (single / "config.json").unlink()
     refused(single, "config.json", "missing")
 

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from qwenperf.decode.bounds import check_capacity
-from qwenperf.decode.hooks import Hook, Hooks, capture, place_hooks
+from qwenperf.decode.hooks import Hook, Hooks, capture, hooks_of, place_hooks
 from qwenperf.decode.ladder_engine import LadderEngine
-from qwenperf.decode.plan import Shape
 from qwenperf.decode.process import check_process
 from qwenperf.decode.reading import in_pieces
 from qwenperf.decode.rung import make_calls, steps_of
-from qwenperf.decode.start import Shapes, check_start, make_ready
+from qwenperf.decode.start import Shapes, check_start, make_ready, path_of, shapes_of
 from qwenperf.decode.state import StepFunction
 from qwenperf.decode.tables import make_step_tables
 from qwenperf.errors import ConfigError
@@ -34,7 +33,7 @@ def build_engine(
     step: StepFunction | None = None,
     declare: Shapes = (),
     executables: Path | str | None = None,
-    hooks: Iterable[Hook] = (),
+    hooks: Hook | Iterable[Hook] = (),
 ) -> LadderEngine:
     """Return an engine for ``model``; nothing is compiled before its first request, unless ``start`` says so.
 
@@ -62,7 +61,8 @@ def build_engine(
     check_process(chosen)
     positions = check_capacity(capacity, model.config.max_position_embeddings)
     _check_prefill(chosen, prefill)
-    shapes, path = [Shape(*shape) for shape in declare], None if executables is None else Path(executables)
+    shapes = shapes_of(declare, "declare")
+    path = None if executables is None else path_of(executables, "executables")
     check_start(chosen.start, shapes, path)
     steps = steps_of(chosen, _hooks(chosen, hooks, model.config, own_steps=prefill is not None or step is not None))
     steps = replace(steps, prefill=prefill or steps.prefill, decode_step=step or steps.decode_step)
@@ -80,9 +80,9 @@ def build_engine(
     return engine
 
 
-def _hooks(settings: EngineSettings, hooks: Iterable[Hook], config: ModelConfig, *, own_steps: bool) -> Hooks:
+def _hooks(settings: EngineSettings, hooks: Hook | Iterable[Hook], config: ModelConfig, *, own_steps: bool) -> Hooks:
     named = [capture("layers.*.output")] if settings.hooks == "capture" else []
-    placed = place_hooks([*named, *hooks], config)
+    placed = place_hooks([*named, *hooks_of(hooks)], config)
     if placed.placed and settings.cache != "static":
         raise ConfigError(f"hooks need cache='static'; this engine has cache={settings.cache!r}.")
     if placed.placed and own_steps:

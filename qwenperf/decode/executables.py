@@ -29,6 +29,8 @@ from qwenperf.errors import ExecutablesError, OutputError
 
 MAGIC = b"qwenperf executables 1\n"
 _DIGEST, _LENGTH = 32, 8
+_ENTRY = {"name": str, "key": list, "text": str, "bytes": int}
+"""What the header tells of a program."""
 
 
 def save(path: Path, planned: Sequence[Planned], code: Mapping[str, Any]) -> None:
@@ -108,8 +110,8 @@ def _deserialized(path: Path, payload: bytes, lowered: jax.stages.Lowered) -> ja
         compiled: jax.stages.Compiled = serialize_executable.deserialize_and_load(
             payload, lowered.in_tree, lowered.out_tree, execution_devices=devices
         )
-    except jax.errors.JaxRuntimeError as error:
-        raise ExecutablesError(f"{path} cannot be loaded: {error}.") from error
+    except Exception as error:  # unpickling raises whatever a payload makes it raise
+        raise ExecutablesError(f"{path} cannot be loaded: {type(error).__name__}: {error}.") from error
     return compiled
 
 
@@ -117,23 +119,47 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     """Return the header, and the payloads with it telling where each starts; the hash holds."""
     try:
         content = path.read_bytes()
-    except OSError as error:
-        raise ExecutablesError(f"{path} cannot be read: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        raise ExecutablesError(f"{path} cannot be read: {_why(error)}.") from error
     if not content.startswith(MAGIC):
         raise ExecutablesError(f"{path} is no file of saved executables, or one of another version of them.")
     digest, body = content[len(MAGIC) :][:_DIGEST], content[len(MAGIC) + _DIGEST :]
     if hashlib.sha256(body).digest() != digest:
         raise ExecutablesError(f"{path} is cut short or damaged: its hash differs.")
     end = _LENGTH + int.from_bytes(body[:_LENGTH], "big")
-    header = json.loads(body[_LENGTH:end])
+    header, payloads = _header(path, body[_LENGTH:end]), body[end:]
     start = 0
     for entry in header["programs"]:
         entry["start"], start = start, start + entry["bytes"]
-    return header, body[end:]
+    if start != len(payloads):
+        raise ExecutablesError(f"{path} has {len(payloads)} bytes of programs where its header tells of {start}.")
+    return header, payloads
+
+
+def _header(path: Path, text: bytes) -> dict[str, Any]:
+    """Return the header, with all that is read of it there and of its kind."""
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ExecutablesError(f"{path} has a header that is no JSON: {error}.") from error
+    if not isinstance(header, dict):
+        raise ExecutablesError(f"{path} has a header that is no object.")
+    for name, kind in (("environment", dict), ("code", dict), ("programs", list)):
+        if not isinstance(header.get(name), kind):
+            raise ExecutablesError(f"{path} has a header without {name}, or with one that cannot be read.")
+    for index, entry in enumerate(header["programs"]):
+        if not isinstance(entry, dict) or [type(entry.get(name)) for name in _ENTRY] != list(_ENTRY.values()):
+            raise ExecutablesError(f"{path} has a header whose program {index} is not told by {', '.join(_ENTRY)}.")
+        if entry["bytes"] < 0:
+            raise ExecutablesError(f"{path} has a header whose program {index} has {entry['bytes']} bytes.")
+    return header
 
 
 def _check(path: Path, what: str, saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    found = list(stamp.differences(saved, here))
+    try:
+        found = list(stamp.differences(saved, here))
+    except TypeError as error:
+        raise ExecutablesError(f"{path} has a header whose {what} cannot be compared: {error}.") from error
     if found:
         raise ExecutablesError(f"{path} was made for another {what}: {'; '.join(found)}.")
 
@@ -151,5 +177,11 @@ def _write(path: Path, content: bytes) -> None:
             with suppress(OSError):
                 Path(temporary).unlink()
             raise
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}.", advice="Give a writable place.") from error
+    except (OSError, ValueError) as error:
+        told = f"{path} cannot be written: {_why(error)}."
+        raise OutputError(told, advice="Give a writable place.") from error
+
+
+def _why(error: OSError | ValueError) -> str:
+    """Say why a path cannot be used: one with a null byte is a ValueError."""
+    return getattr(error, "strerror", None) or str(error)

@@ -67,6 +67,19 @@ class Hooks:
 NO_HOOKS = Hooks()
 
 
+def hooks_of(given: Any) -> list[Hook]:
+    """Return the hooks that an argument tells of: one, or several.
+
+    Raises:
+      ConfigError: neither.
+    """
+    if isinstance(given, Hook):
+        return [given]
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise ConfigError(f"hooks are {given!r}.", advice='Write hooks=[capture("norm")].')
+    return list(given)
+
+
 def place_hooks(hooks: Iterable[Hook], config: ModelConfig) -> Hooks:
     """Return ``hooks`` at the points of a model.
 
@@ -203,7 +216,14 @@ class _Standing:
 
 def _changed(hook: Hook, name: str, value: Array) -> Array:
     assert hook.change is not None
-    new: Any = hook.change(value)
+    try:
+        new: Any = hook.change(value)
+    except Exception as error:
+        cause = (str(error).strip().splitlines() or [""])[0]
+        raise ConfigError(
+            f"the replacement at hook point {name!r} raised {type(error).__name__}: {cause}",
+            advice="It is called with one array while JAX traces it, and returns the array that goes on.",
+        ) from error
     if not isinstance(new, jax.Array) or (new.shape, new.dtype) != (value.shape, value.dtype):
         seen = f"{new.dtype}{list(new.shape)}" if isinstance(new, jax.Array) else repr(new)
         raise ConfigError(

@@ -40,7 +40,7 @@ def align(prompts: Prompts, attention_mask: Tokens | None, vocab_size: int) -> A
 
     Raises:
       TokenError: an empty prompt, a token outside the vocabulary, padding between tokens, or a mask that does not
-        fit; says which row.
+        fit or is none; says which row.
     """
     rows = _rows(prompts) if attention_mask is None else _unpadded(prompts, attention_mask)
     if not rows:
@@ -81,11 +81,18 @@ def _unpadded(prompts: Prompts, attention_mask: Tokens) -> list[np.ndarray]:
         raise TokenError(f"the attention mask is {_seen(attention_mask)} for prompts of {_seen(prompts)}.")
     kept = []
     for index, (row, marks) in enumerate(zip(rows, mask, strict=True)):
+        _check_marks(marks, index)
         places = np.flatnonzero(marks)
         if len(places) and places[-1] - places[0] + 1 != len(places):
             raise TokenError(f"prompt {index} has padding between its tokens; it belongs at one end of a row.")
         kept.append(row[places])
     return kept
+
+
+def _check_marks(marks: np.ndarray, index: int) -> None:
+    # The text "0" is as true as "1", and a mask that is added to scores (0, -inf) says the opposite.
+    if marks.dtype.kind not in "biuf" or not (marks >= 0).all():
+        raise TokenError(f"the attention mask of prompt {index} has {str(marks)[:60]}; expected 1 and 0.")
 
 
 def _check_row(row: np.ndarray, index: int, vocab_size: int) -> None:

@@ -16,10 +16,13 @@ from qwenperf.decode.engine import Tokens
 from qwenperf.decode.prompts import Prompts, align, widen
 from qwenperf.decode.rows import Request
 from qwenperf.decode.sampling import GREEDY, Sampling, rules_of
-from qwenperf.errors import ConfigError, TokenError
+from qwenperf.errors import ConfigError, TokenError, UnknownNameError
 
-Stops = Iterable[int] | Sequence[Iterable[int]]
-"""Tokens that end a row, the same for all rows or a list for each."""
+Stops = Tokens | Iterable[int] | Sequence[Iterable[int]]
+"""Tokens that end a row, the same for all rows or a list for each; arrays will do."""
+
+OPTIONS = ("keys", "sampling", "stop", "pad", "attention_mask")
+"""What a request may ask for besides its prompts and how many tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,20 +51,25 @@ def check(
     prompts: Prompts,
     new_tokens: int,
     limits: Limits,
+    /,
     *,
     keys: jax.Array | None = None,
     sampling: Sampling | Sequence[Sampling] = GREEDY,
     stop: Stops = (),
     pad: int = 0,
     attention_mask: Tokens | None = None,
+    **unknown: Any,
 ) -> Checked:
     """Return a request that can be run.
 
     Raises:
+      UnknownNameError: an option that there is not; offers the nearest.
       TokenError: prompts, stop tokens or padding that the model does not know.
       CapacityError: the longest prompt and the new tokens do not fit.
       ConfigError: rules or keys that are none, or not one for each row.
     """
+    for name in unknown:
+        raise UnknownNameError("request option", name, OPTIONS)
     aligned = align(prompts, attention_mask, limits.vocab_size)
     batch, longest = aligned.tokens.shape
     check_request(longest, new_tokens, limits.capacity)
@@ -127,9 +135,10 @@ def _unused_keys(batch: int) -> jax.Array:
 
 def _stops(stop: Any, batch: int, vocab_size: int) -> np.ndarray:
     """Return bool [B, V]: where a row ends."""
+    stop = _plain(stop)
     if isinstance(stop, (str, bytes, Integral)) or not isinstance(stop, Iterable):
         raise TokenError(f"stop is {stop!r}; expected token ids, or a list of them for each prompt.")
-    given = list(stop)
+    given = [_plain(one) for one in stop]
     rows = [given] * batch
     if given and all(isinstance(one, Iterable) and not isinstance(one, (str, bytes)) for one in given):
         rows = [list(one) for one in given]
@@ -137,10 +146,19 @@ def _stops(stop: Any, batch: int, vocab_size: int) -> np.ndarray:
         raise TokenError(f"there are {len(rows)} lists of stop tokens for {batch} prompts.")
     stops_BV = np.zeros((batch, vocab_size), np.bool_)
     for marks, tokens in zip(stops_BV, rows, strict=True):
-        for token in tokens:
+        for token in map(_plain, tokens):
             _check_token(token, "stop", vocab_size)
             marks[int(token)] = True
     return stops_BV
+
+
+def _plain(stop: Any) -> Any:
+    """Return an array of whole numbers as lists or a number, and anything else as it is."""
+    if not isinstance(stop, (np.ndarray, jax.Array)):
+        return stop
+    if stop.size and not jnp.issubdtype(stop.dtype, np.integer):
+        raise TokenError(f"stop is an array of {stop.dtype}; expected token ids.")
+    return np.asarray(stop).tolist()
 
 
 def _check_token(token: Any, what: str, vocab_size: int) -> None:

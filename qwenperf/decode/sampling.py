@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from qwenperf.errors import ConfigError
 
-_TINY = float(np.finfo(np.float32).tiny)
+_TINY, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Sampling:
     """How the next token is chosen; equals of the last token that a filter keeps are kept too.
 
     Attributes:
-      temperature: logits are divided by it; 0 takes the most probable token (greedy).
+      temperature: logits are divided by it, in f32; 0 takes the most probable token (greedy).
       top_k: keep the k most probable tokens; 0 keeps all.
       top_p: keep the fewest most probable tokens whose probabilities, after top-k, add up to this; 1 keeps all.
       min_p: keep tokens that are at least this times as probable as the most probable one; 0 keeps all.
@@ -50,7 +50,8 @@ class Sampling:
         Raises:
           ConfigError: names the field, its value and what it may be.
         """
-        _check("temperature", self.temperature, 0 <= _number(self.temperature) < math.inf, "a number from 0")
+        warm = 0 <= _number(self.temperature) <= _LARGEST
+        _check("temperature", self.temperature, warm, f"a number from 0 to {_LARGEST:.2g}")
         _check("top_k", self.top_k, _whole(self.top_k) and self.top_k >= 0, "a whole number from 0")
         _check("top_p", self.top_p, 0 < _number(self.top_p) <= 1, "above 0 and at most 1")
         _check("min_p", self.min_p, 0 <= _number(self.min_p) <= 1, "from 0 to 1")
@@ -132,8 +133,13 @@ def _column(row_B: Array | np.ndarray) -> Array:
 
 
 def _number(value: object) -> float:
-    """Return ``value`` as a float; what is no number becomes NaN, which is in no range."""
-    return math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    """Return ``value`` as a float; what is no number, or too large for one, becomes NaN, which is in no range."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def _whole(value: object) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 from qwenperf.decode import executables, stamp
 from qwenperf.decode.ladder_engine import LadderEngine
@@ -12,6 +15,30 @@ from qwenperf.errors import ConfigError
 
 Shapes = Iterable[Shape | tuple[int, int, int]]
 """Requests to be ready for: batch, prompt length, new tokens."""
+
+_MOST = 2**31 - 1
+
+
+def shapes_of(given: Any, name: str) -> tuple[Shape, ...]:
+    """Return the shapes of requests that the argument ``name`` tells of.
+
+    Raises:
+      ConfigError: anything but three whole numbers of at least 1 for each; says what was seen.
+    """
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise ConfigError(f"{name} is {given!r}.", advice=_ADVICE)
+    return tuple(_shape(one, name) for one in given)
+
+
+def path_of(given: Any, name: str) -> Path:
+    """Return the path that the argument ``name`` tells of.
+
+    Raises:
+      ConfigError: neither text nor a path.
+    """
+    if not isinstance(given, (str, os.PathLike)):
+        raise ConfigError(f"{name} is {given!r}, which is no path.")
+    return Path(given)
 
 
 def check_start(start: str, shapes: Sequence[object], path: Path | None) -> None:
@@ -48,13 +75,27 @@ def save_executables(engine: LadderEngine, path: Path | str, shapes: Shapes) -> 
     The file is code: see ``executables`` for whom to trust.
 
     Raises:
-      ConfigError: an engine whose programs are not compiled ahead of time.
+      ConfigError: an engine whose programs are not compiled ahead of time, no shapes, or something that is none.
       ExecutablesError: executables that cannot be saved.
       OutputError: ``path`` cannot be written.
     """
     if not engine.settings.ahead_of_time:
         raise ConfigError(f"{engine.name} compiles its programs when they are called: there is nothing to save.")
-    executables.save(Path(path), _planned(engine, [Shape(*shape) for shape in shapes]), _code(engine))
+    checked = shapes_of(shapes, "shapes")
+    if not checked:
+        raise ConfigError("shapes is empty: there is nothing to save.", advice=_ADVICE)
+    executables.save(path_of(path, "path"), _planned(engine, checked), _code(engine))
+
+
+_ADVICE = "Give a list of (batch, prompt length, new tokens), whole numbers of at least 1."
+
+
+def _shape(given: Any, name: str) -> Shape:
+    sizes = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else []
+    whole = [int(size) for size in sizes if not isinstance(size, bool) and isinstance(size, Integral)]
+    if len(sizes) != len(Shape._fields) or len(whole) != len(sizes) or not all(1 <= size <= _MOST for size in whole):
+        raise ConfigError(f"{name} has {given!r}, which is no shape of a request.", advice=_ADVICE)
+    return Shape(*whole)
 
 
 def _planned(engine: LadderEngine, shapes: Sequence[Shape]) -> tuple[Planned, ...]:

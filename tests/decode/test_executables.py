@@ -1,7 +1,9 @@
 """Programs that are ready before the first request: compiled for declared shapes, or saved and loaded."""
 
+import hashlib
 import json
 import pickle
+import re
 import subprocess
 import sys
 
@@ -216,6 +218,116 @@ def test_a_file_that_is_cut_short_or_not_ours_is_refused(spoil, told, model, sav
     path.write_bytes(spoil(saved.read_bytes()))
     with pytest.raises(ExecutablesError, match=told):
         load(model, path)
+
+
+def forged(path, change):
+    """Return a file's content after ``change`` of its header and payloads, with the hash that belongs to it."""
+    body = path.read_bytes()[len(executables.MAGIC) + 32 :]
+    end = 8 + int.from_bytes(body[:8], "big")
+    header, payloads = change(json.loads(body[8:end]), body[end:])
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    body = len(text).to_bytes(8, "big") + text + payloads
+    return executables.MAGIC + hashlib.sha256(body).digest() + body
+
+
+def entries(header, **told):
+    return header | {"programs": [entry | told for entry in header["programs"]]}
+
+
+@pytest.mark.usefixtures("never_unpickled")
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda _, rest: (b"", rest), "header that is no JSON"),
+        (lambda _, rest: (b"\xff{", rest), "header that is no JSON"),
+        (lambda _, rest: (b"[" * 100_000, rest), "header that is no JSON"),
+        (lambda _, rest: ([], rest), "header that is no object"),
+        (lambda _, rest: ({}, rest), "header without environment"),
+        (lambda header, rest: (header | {"environment": None}, rest), "header without environment"),
+        (lambda header, rest: (header | {"code": [1]}, rest), "header without code"),
+        (lambda header, rest: (header | {"programs": 3}, rest), "header without programs"),
+        (lambda header, rest: (header | {"programs": [3]}, rest), "program 0 is not told by name, key, text, bytes"),
+        (lambda header, rest: (entries(header, key=None), rest), "program 0 is not told by"),
+        (lambda header, rest: (entries(header, bytes=True), rest), "program 0 is not told by"),
+        (lambda header, rest: (entries(header, bytes=-5), rest), "program 0 has -5 bytes"),
+        (lambda header, rest: (entries(header, bytes=10), rest), r"bytes of programs where its header tells of \d+"),
+        (lambda header, rest: (header, rest[:100]), "has 100 bytes of programs where its header tells of"),
+        (
+            lambda header, rest: (header | {"environment": header["environment"] | {"cpu_features": [["x"]]}}, rest),
+            "environment cannot be compared",
+        ),
+    ],
+)
+def test_a_forged_header_is_refused_by_what_is_wrong_with_it(change, told, model, saved, tmp_path):
+    """A right hash says nothing of what was hashed."""
+    path = tmp_path / "programs"
+    path.write_bytes(forged(saved, change))
+    with pytest.raises(ExecutablesError, match=told):
+        load(model, path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda rest: bytes(len(rest)), "cannot be loaded: UnpicklingError"),
+        (lambda rest: pickle.dumps({"a": 1}).ljust(len(rest), b"."), "cannot be loaded: ValueError"),
+        (lambda rest: b"cno_module\nnothing\n.".ljust(len(rest), b"."), "cannot be loaded: ModuleNotFoundError"),
+        (lambda rest: b"(" * len(rest), "cannot be loaded: EOFError"),
+    ],
+)
+def test_payloads_that_are_no_programs_are_refused(spoil, told, model, saved, tmp_path):
+    """Whatever unpickling them raises; no function has been given anything."""
+    path = tmp_path / "programs"
+    path.write_bytes(forged(saved, lambda header, rest: (header, spoil(rest))))
+    with pytest.raises(ExecutablesError, match=told) as caught:
+        load(model, path)
+    assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("path", ["a\0b", 3])
+def test_what_is_no_path_is_refused(path, model, declared):
+    """To load from, and to save to."""
+    with pytest.raises((ExecutablesError, ConfigError), match=r"cannot be read: .*null|executables is 3"):
+        load(model, path)
+    with pytest.raises((OutputError, ConfigError), match=r"cannot be written: .*null|path is 3"):
+        save_executables(declared, path, SHAPES)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(0, 4, 4)],
+        [(1, 0, 4)],
+        [(1, 4, 0)],
+        [(-1, 4, 4)],
+        [(1, 4)],
+        [(1, 4, 4, 4)],
+        [(1.0, 4, 4)],
+        [("1", 4, 4)],
+        [(True, 4, 4)],
+        [(10**30, 4, 4)],
+        ["144"],
+        [3],
+        (1, 4, 4),
+        3,
+        "144",
+    ],
+)
+def test_what_is_no_shape_of_a_request_is_refused(shapes, model, declared, tmp_path):
+    """Where it is declared and where it is saved, before anything is planned; the message repeats it."""
+    seen = re.escape(repr(shapes[0] if isinstance(shapes, (list, tuple)) else shapes))
+    with pytest.raises(ConfigError, match=f"declare (is|has) {seen}.*Give a list of"):
+        build_engine(model, "cached+start=declared", capacity=16, declare=shapes)
+    with pytest.raises(ConfigError, match=f"shapes (is|has) {seen}.*Give a list of"):
+        save_executables(declared, tmp_path / "programs", shapes)
+
+
+def test_shapes_may_be_an_array_and_no_shapes_are_refused(model, declared, tmp_path):
+    """A file of nothing would be loaded for nothing."""
+    build_engine(model, "cached+start=declared", capacity=16, declare=np.array([[1, 7, 5]]))
+    with pytest.raises(ConfigError, match="shapes is empty: there is nothing to save"):
+        save_executables(declared, tmp_path / "programs", [])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_not_there(model, tmp_path):

@@ -9,8 +9,9 @@ import pytest
 
 from qwenperf.decode.build import build_engine
 from qwenperf.decode.generator import build_generator
+from qwenperf.decode.requests import check
 from qwenperf.decode.sampling import GREEDY, Sampling
-from qwenperf.errors import CapacityError, ConfigError, TokenError, UnknownNameError
+from qwenperf.errors import CapacityError, ConfigError, TokenError, UnknownNameError, UsageError
 from qwenperf.measure.compiles import CompileLog
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import logits

@@ -226,6 +226,8 @@ def test_the_setting_keeps_every_layers_output(tokens, plain):
         ([hooks_module.replace("layer.*.mlp", jnp.sin)], UnknownNameError, "hook point 'layer.*.mlp'"),
         (["norm"], ConfigError, "'norm' is no hook"),
         ([hooks_module.replace("norm", 3)], ConfigError, "is no hook"),
+        ("norm", ConfigError, "hooks are 'norm'. Write hooks=["),
+        (None, ConfigError, "hooks are None"),
         ([capture("norm"), capture("n*")], ConfigError, "'norm' is captured twice"),
     ],
 )
@@ -253,6 +255,29 @@ def test_a_replacement_of_another_shape_or_dtype_is_refused(change, tokens):
     chosen = build_engine(MODEL, "cached", capacity=CAPACITY, hooks=[hooks_module.replace("layers.1.mlp", change)])
     with pytest.raises(ConfigError, match=r"'layers\.1\.mlp' returned .* for float32\[2, 5, 64\]"):
         chosen.generate(tokens, NEW)
+
+
+@pytest.mark.parametrize("name", ["cached", "cached+layers=scanned"])
+@pytest.mark.parametrize(
+    ("change", "told", "cause"),
+    [
+        (lambda x: x / int("two"), "ValueError: invalid literal", ValueError),
+        (lambda x, y: x + y, "TypeError: .*missing 1 required positional argument: 'y'", TypeError),
+        (lambda x: x if x.sum() > 0 else -x, "TracerBoolConversionError: ", jax.errors.TracerBoolConversionError),
+        (np.sin, "TracerArrayConversionError: ", jax.errors.TracerArrayConversionError),
+    ],
+)
+def test_a_replacement_that_fails_is_named_by_its_point(name, change, told, cause, tokens):
+    """Its own error is kept as the cause."""
+    chosen = build_engine(MODEL, name, capacity=CAPACITY, hooks=[hooks_module.replace("layers.1.mlp", change)])
+    with pytest.raises(ConfigError, match=rf"'layers\.1\.mlp' raised {told}") as seen:
+        chosen.generate(tokens, NEW)
+    assert isinstance(seen.value.__cause__, cause)
+
+
+def test_one_hook_needs_no_list():
+    """It is what a list of it is."""
+    assert build_engine(MODEL, "cached", capacity=CAPACITY, hooks=capture("embed")).calls.hooks.captured == ("embed",)
 
 
 def test_scanned_layers_refuse_two_orders_at_one_point(tokens):

@@ -202,10 +202,11 @@ def test_timed_questions_are_answered_with_all_that_was_measured(engine):
             benchmark(int)
 
         def test_ceiling(qwenperf):
-            qwenperf.at_least(1e12, "tokens/s", (prefill, step), PROMPT, 5)
+            qwenperf.at_least(1e12, "tokens/s", (prefill, step), PROMPT, 300)
 
         def test_times(qwenperf):
-            case = qwenperf.at_least(1e-9, "times", (prefill, step), PROMPT, 5, than=(prefill, step))
+            # Long enough that no other work on the machine swallows the time of decoding.
+            case = qwenperf.at_least(1e-9, "times", (prefill, step), PROMPT, 300, than=(prefill, step))
             assert len(case.metrics["decode_tokens_per_s"].samples) == 2
 
         @pytest.mark.qwenperf(budgets={"compiles_cold": {"max": 0}})

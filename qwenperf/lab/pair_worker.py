@@ -19,6 +19,7 @@ from qwenperf.errors import EnvironmentUnfitError, MeasurementError, QwenperfErr
 from qwenperf.lab.orphan import end_with_parent
 from qwenperf.lab.start import start_jax
 from qwenperf.schema.metrics import Kind
+from qwenperf.schema.records import Metric, ProgramFacts
 from qwenperf.schema.writing import encode
 from qwenperf.workloads.case import Case
 
@@ -128,14 +129,15 @@ def _build(case: Case, clock: Any, log: Any) -> tuple[Run, dict[str, Any]]:
     }
 
 
-def _facts(engine: Any, case: Case) -> tuple[dict[str, str], dict[str, Any]]:
+def _facts(engine: Any, case: Case) -> tuple[dict[str, str], dict[str, Metric]]:
     """Return fingerprints of an engine's programs and its metrics, as far as it shows them."""
     from qwenperf.decode.engine import CompiledEngine, SizedEngine
     from qwenperf.lab import metrics as formulas
     from qwenperf.lab.program_facts import facts_of
 
     sizes = (case.workload.batch, case.workload.prompt_length, case.workload.new_tokens)
-    facts, metrics = {}, {}
+    facts: dict[str, ProgramFacts] = {}
+    metrics: dict[str, Metric] = {}
     if isinstance(engine, CompiledEngine):
         facts = {name: facts_of(one) for name, one in engine.programs(*sizes).items()}
     if isinstance(engine, SizedEngine):

@@ -14,6 +14,7 @@ from qwenperf.report.styles import STYLES
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import Outcome, Verdict
 
+_PROGRAMS = {"True": "same", "False": "other"}
 _NEEDED = {SPEED, "inventory"}
 _SHOWN = {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED}
 
@@ -58,7 +59,7 @@ def _cells(case: ComparedCase) -> Iterator[str | Text]:
     yield _percent(None if speed is None else speed.data.get("cpu"))
     yield str(seen.get("pairs", "-"))
     programs = next((verdict for verdict in case.verdicts if verdict.gate == "programs"), None)
-    yield "-" if programs is None else {True: "same", False: "other"}.get(programs.data.get("same"), "-")
+    yield "-" if programs is None else _PROGRAMS.get(str(programs.data.get("same")), "-")
     outcome = worst(verdict.outcome for verdict in case.verdicts)
     yield Text("-") if outcome is None else Text(_word(outcome), style=STYLES[outcome])
 

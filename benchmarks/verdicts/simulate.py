@@ -13,6 +13,7 @@ import platform
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     asked = parser.parse_args()
     names = list(scenarios())
-    with ProcessPoolExecutor(asked.jobs) as pool:
+    # A fork of a process in which JAX has started may deadlock.
+    with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn")) as pool:
         made = pool.map(measure, names, [asked.count] * len(names), [asked.seed] * len(names))
         rows = dict(zip(names, made, strict=True))
     calm = [one for one in recordings() if one.calm]

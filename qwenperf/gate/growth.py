@@ -21,6 +21,9 @@ LEAST = 3
 """Fewer new shapes in one request may be buckets, or a prefill in chunks."""
 
 
+UNEXPLAINED = "explanation unavailable"
+"""JAX's own words (0.12) for a compile that it has no reason for: a static argument's value, as far as was seen."""
+
 KINDS = ("shape", "static", "structure")
 """What can take another value at every token; dtype and weak type have a few values, and a new function tells none."""
 
@@ -41,13 +44,29 @@ def growing(case: CaseRecord) -> list[CompileEvent]:
             if cause.what in KINDS and (cause.what != "static" or _is_position(cause, first)):
                 values[event.function, event.location, cause.argument, cause.what].setdefault(cause.after, event)
     most = max(values.values(), key=len, default={})
-    return list(most.values()) if len(most) >= max(LEAST, (new_tokens - 1) // 2) else []
+    if len(most) >= max(LEAST, (new_tokens - 1) // 2):
+        return list(most.values())
+    return _unexplained(case, new_tokens)
+
+
+def _unexplained(case: CaseRecord, new_tokens: int) -> list[CompileEvent]:
+    """Return the compiles of one function on one line, one a step after the first, that JAX cannot explain.
+
+    JAX 0.12 no longer says that a static argument changed. What it can explain (a shape, a function never seen) is not
+    counted here, so that helpers which compile for several shapes are not either.
+    """
+    found: dict[tuple[str, str], list[CompileEvent]] = defaultdict(list)
+    for event in case.evidence.compiles:
+        if event.phase == PHASE and not event.causes and UNEXPLAINED in event.explanation:
+            found[event.function, event.location].append(event)
+    most = max(found.values(), key=len, default=[])
+    return most if len(most) >= max(LEAST, new_tokens - 2) else []
 
 
 def growing_cause(events: Sequence[CompileEvent]) -> CompileCause:
     """Return why the last of ``events``, those of ``growing``, was compiled."""
     causes = (cause for kind in KINDS for cause in events[-1].causes if cause.what == kind)
-    return next(causes)
+    return next(causes, CompileCause(argument="", what="unexplained", before="", after=""))
 
 
 def _is_position(cause: CompileCause, prompt_length: int) -> bool:

@@ -69,12 +69,14 @@ def _grows(events: Sequence[CompileEvent]) -> Verdict:
     place = f", called from {events[-1].location}" if events[-1].location else ""
     summary = f"{events[0].function} compiled {len(events)} times within one request: {describe_cause(cause)}{place}"
     functions = {events[0].function: len(events)}
-    advice = _ADVICE["static"] if cause.what == "static" else _GROWS
+    advice = _ADVICE["static"] if cause.what in {"static", "unexplained"} else _GROWS
     return failed(GATE, summary, _lines(events), advice=advice, count=len(events), functions=functions)
 
 
 def describe_cause(cause: CompileCause) -> str:
     """Write a cause for people: ``argument `cache.k[0]` changed shape f32[1,17] -> f32[1,18]``."""
+    if cause.what == "unexplained":
+        return "once a step, and JAX does not say why"
     if cause.what == "new":
         return f"`{cause.argument}` was never seen before" if cause.argument else "it was never seen before"
     kind = cause.what.replace("_", " ")

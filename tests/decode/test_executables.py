@@ -141,7 +141,7 @@ def load(model, path, name="cached+start=saved", **more):
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [
-        ("jax", "0.1", r"environment: jax \('0\.\d+\.\d+' in the file, '0\.1' here\)"),
+        ("jax", "0.1", r"environment: jax \('0\.\d+\.[\d.]+' in the file, '0\.1' here\)"),
         ("jaxlib", "0.1", "jaxlib"),
         ("platform", "tpu", r"platform \('cpu' in the file, 'tpu' here\)"),
         ("device_kind", "TPU v5e", "device_kind"),

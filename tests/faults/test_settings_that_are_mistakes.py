@@ -18,7 +18,8 @@ def test_a_static_position_fails_shapes(model, judge):
     assert verdicts["shapes"].outcome is Outcome.FAIL
     message = told(verdicts["shapes"])
     assert "decode_step compiled" in message
-    assert "changed static" in message
+    # JAX 0.12 has no words for a static argument.
+    assert "changed static" in message or "JAX does not say why" in message
     assert "Pass it as an array" in message
 
 

@@ -108,3 +108,16 @@ def test_a_refused_call_fails_whenever_it_happened():
     verdict = judge(case(compiled(6, refused=True)), CaseBudget())
     assert verdict.outcome is Outcome.FAIL
     assert "refuses: argument `state.keys` changed shape" in verdict.summary
+
+
+def test_a_compile_a_step_that_jax_cannot_explain_is_growth():
+    """JAX 0.12 has no words for a static argument; fewer compiles than steps are no growth."""
+    told = "TRACING CACHE MISS: cache miss explanation unavailable"
+    event = CompileEvent(function="step", phase="cold", seconds=0.1, location="loop.py:7", explanation=told)
+    verdict = judge(case(*[event] * 6), CaseBudget())
+    assert verdict.outcome is Outcome.FAIL
+    assert "step compiled 6 times within one request: once a step, and JAX does not say why" in verdict.summary
+    assert "Pass it as an array" in verdict.advice
+    assert judge(case(*[event] * 5), CaseBudget()).outcome is Outcome.PASS
+    explained = replace(event, explanation="never seen function")
+    assert judge(case(*[explained] * 6), CaseBudget()).outcome is Outcome.PASS

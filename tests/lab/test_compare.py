@@ -15,7 +15,7 @@ from qwenperf.lab.compare import Comparison, create_folder
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions
 from qwenperf.lab.sides import Side
-from qwenperf.schema.codec import comparison_loads
+from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import PairRecord, RoundRecord
 from qwenperf.schema.records import Outcome
 from qwenperf.stats.spending import Plan
@@ -43,7 +43,8 @@ def run(tmp_path):
             listener=PairProgress(lambda _: None),
             facts={},
         ).run()
-        assert comparison_loads((folder / "comparison.json").read_text()) == record
+        written = (folder / "comparison.json").read_text()
+        assert dumps(comparison_loads(written)) == written == dumps(record)
         return record
 
     return compare

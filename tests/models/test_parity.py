@@ -139,6 +139,7 @@ def test_smollm2_bf16(golden, smollm2):
     assert found <= golden.facts["bf16_error"]["smollm2-135m"]
 
 
+@pytest.mark.slow
 def test_smollm2_greedy(golden, smollm2):
     """The real weights continue a chat token for token as transformers does, in readable words."""
     prompt, expected = golden.smollm2["greedy/prompt"], golden.smollm2["greedy/tokens"]

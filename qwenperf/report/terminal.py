@@ -77,7 +77,8 @@ def rung_table(cases: Sequence[CaseRecord]) -> Table:
     """Return one table with a row a rung; the speed-up column only where its base is there."""
     base = next((value(case, "decode_tokens_per_s") for case in cases if rung(case) == BASE_RUNG), None)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("rung", no_wrap=True)
+    # A long name of settings is folded: squeezed, the numbers beside it would say nothing.
+    table.add_column("rung", overflow="fold")
     columns = ("tokens/s", *([f"x {BASE_RUNG}"] if base else []), "cold", "compiles", "tokens", "MBU")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qwenperf.report.terminal import Places, render, run_report
+from qwenperf.report.terminal import Places, render, run_report, rung_table
 from qwenperf.schema.records import (
     CaseRecord,
     Divergence,
@@ -178,3 +178,10 @@ def test_a_run_without_cases_is_still_a_report():
     text = text_of(interrupted=True)
     assert "interrupted" in text
     assert "record: profiles/r1/run.json" in text
+
+
+def test_a_long_name_of_settings_leaves_the_numbers_readable():
+    """At 80 columns the name is folded, and no number is cut."""
+    text = render([rung_table([case("cached" + "+weights=int8" * 6, 12345.0)])])
+    assert "12,345" in text
+    assert "…" not in text

@@ -12,6 +12,7 @@ from qwenperf.adapters.prompt import logits_and_state
 from qwenperf.decode.engine import Engine, ReferencedEngine, StepEngine
 from qwenperf.errors import MeasurementError
 from qwenperf.lab.divergence import NOT_OWN_CHOICE, Logits, compare, worse
+from qwenperf.lab.rounding import products_here
 from qwenperf.schema.records import Divergence
 from qwenperf.workloads.case import Workload
 
@@ -65,7 +66,7 @@ def _compare(
     if engine_BNV is not None and engine_BNV.shape != uncached_BNV.shape:
         seen = f"the steps gave logits {list(engine_BNV.shape)}, uncached gave {list(uncached_BNV.shape)}"
         raise MeasurementError(f"{seen} for the same tokens.", advice="Both are [B, N, V] of one vocabulary.")
-    found = compare(tokens_BN, Logits(uncached=uncached_BNV, engine=engine_BNV), dtype)
+    found = compare(tokens_BN, Logits(uncached=uncached_BNV, engine=engine_BNV), products_here(dtype))
     stray = found.extra.get(NOT_OWN_CHOICE)
     told = {NOT_OWN_CHOICE: {**stray, "form": name}} if stray else {}
     return replace(found, extra={**found.extra, **told, "form": name})

@@ -5,14 +5,15 @@ greedy decoding would have fed the same tokens, so by induction the first positi
 token is exactly where uncached decoding would have diverged. Behind that position both sides are still fed the same
 tokens, the engine's, so that every later token and its logits are compared too: a tie hides no bug behind it.
 
-Rounding. Both sides compute each logit in another order of additions. With eps = 2^-23 (f32) or 2^-8 (bf16), the
-spacing of numbers in [1, 2), two correct logits differ by at most about
+Rounding. Both sides compute each logit in another order of additions. With eps = 2^-23 (f32), 2^-10 (TF32) or 2^-8
+(bf16), the spacing of numbers in [1, 2), two correct logits differ by at most about
 
-    K * eps * max|logit|,     K = 512 for f32, 8 for bf16
+    K * eps * max|logit|,     K = 512 for f32, 8 for TF32 and bf16
 
 with the largest |logit| of that row and step: each is held to its own scale, so that no other row or step, however
 large, hides an error. f32: sums over up to thousands of terms through tens of layers, all in f32, so errors add up
-over many roundings. bf16: sums are kept in f32 and only what passes between operations is rounded, so few count.
+over many roundings. bf16: sums are kept in f32 and only what passes between operations is rounded, so few count; TF32
+the same for what goes into a product. Which of them holds is the device's affair (``lab.rounding``), not the array's.
 A token differs by a near-tie when the uncached logits of the two tokens are no further apart than that.
 
 A part of the vocabulary that is masked (-inf, -1e9, the dtype's lowest number) is no logit: it gives no scale, and
@@ -32,7 +33,7 @@ from qwenperf.schema.records import Divergence
 REFERENCE = "uncached"
 NOT_OWN_CHOICE = "not_own_choice"
 """The key in ``extra`` of a token that the engine's own logits do not choose."""
-_ROUNDING = {"f32": 512 * 2.0**-23, "bf16": 8 * 2.0**-8}
+_ROUNDING = {"f32": 512 * 2.0**-23, "tf32": 8 * 2.0**-10, "bf16": 8 * 2.0**-8}
 _MASKED, _MASKED_TIMES = -1e3, -100.0
 """A masked logit is at most -1000, and at most -100 times the largest of what is above that."""
 
@@ -46,7 +47,7 @@ class Logits:
 
 
 def relative_rounding(dtype: str) -> float:
-    """Return how far two correct logits may be apart, as a share of the largest |logit|."""
+    """Return how far two correct logits may be apart, as a share of the largest |logit|; by the dtype of products."""
     return _ROUNDING[dtype]
 
 

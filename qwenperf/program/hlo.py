@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+
+from qwenperf.program import attributes, sources
+from qwenperf.program.shapes import without_layout
+from qwenperf.program.sources import Sources
 
 _INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[^\s=]+) = (?P<rest>\S.*)$")
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[^\s(]+) \(.*\) -> .*\{$")
-_OPCODE = re.compile(r"\s*(?P<opcode>[a-z][\w-]*)\((?P<inside>[^)]*)\)")
-_ALIAS = re.compile(r"\{(?P<output>[\d, ]*)\}: \((?P<parameter>\d+), \{(?P<index>[\d, ]*)\}")
+_OPCODE = re.compile(r"\s*(?P<opcode>[a-z][\w-]*)\(")
 _OPERAND = re.compile(r"%?([A-Za-z_][\w.\-]*)(?=\s*(?:,|$))")
 _COMMENT = re.compile(r"/\*.*?\*/")
-_CALLS = re.compile(r"(?:calls|to_apply)=%?(?P<name>[\w.\-]+)")
-_LAYOUT = re.compile(r"\{[^{}]*\}")
-_TABLE = re.compile(r"^(FileNames|FunctionNames|FileLocations|StackFrames)$")
-_SOURCE = re.compile(r'source_file="(?P<file>[^"]*)"(?: source_line=(?P<line>\d+))?')
-_OP_NAME = re.compile(r'op_name="(?P<name>(?:[^"\\]|\\.)*)"')
+_BRACKET = re.compile(r"[()]")
+_MOST_PARAMETERS = 6
+"""Digits of the number of a parameter."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One instruction. ``shape`` has no layout (``f32[3,4]``); ``source`` is ``file:line`` or empty.
+    """One instruction. ``shape`` has no layout (``f32[3,4]``), ``type`` has; ``source`` is ``file:line`` or empty.
 
-    ``operands`` are names of instructions of the same computation, ``calls`` is the computation that it runs, ``root``
-    says that it is its computation's result.
+    ``operands`` are names of instructions of the same computation, ``calls`` is the computation that it runs or
+    applies, ``called`` all that it names, ``inside`` what is written between the brackets, ``attributes`` what is
+    written behind them, ``root`` says that it is its computation's result.
     """
 
     name: str
@@ -38,10 +41,15 @@ class Operation:
     computation: str
     op_name: str = ""
     source: str = ""
+    function: str = ""
     number: int | None = None
     root: bool = False
     operands: tuple[str, ...] = ()
     calls: str = ""
+    called: tuple[str, ...] = ()
+    type: str = ""
+    inside: str = ""
+    attributes: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +59,7 @@ class Parameter:
     number: int
     path: str
     shape: str
+    type: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,28 +70,88 @@ class Module:
     operations: tuple[Operation, ...]
     parameters: tuple[Parameter, ...]
     aliased: frozenset[int]
+    entry: str = ""
+
+    @cached_property
+    def computations(self) -> Mapping[str, tuple[Operation, ...]]:
+        """Operations by the name of their computation, in the order of the text."""
+        found: dict[str, list[Operation]] = {}
+        for operation in self.operations:
+            found.setdefault(operation.computation, []).append(operation)
+        return {name: tuple(operations) for name, operations in found.items()}
+
+    @cached_property
+    def known(self) -> Mapping[tuple[str, str], Operation]:
+        """Operations by computation and name."""
+        return {(operation.computation, operation.name): operation for operation in self.operations}
+
+    @cached_property
+    def callers(self) -> Mapping[str, tuple[Operation, ...]]:
+        """For each computation, the operations that name it."""
+        found: dict[str, list[Operation]] = {}
+        for operation in self.operations:
+            for name in operation.called:
+                found.setdefault(name, []).append(operation)
+        return {name: tuple(operations) for name, operations in found.items()}
+
+    @cached_property
+    def users(self) -> Mapping[tuple[str, str], tuple[tuple[Operation, int], ...]]:
+        """For each computation and name, the operations that use the result, and as which operand."""
+        found: dict[tuple[str, str], list[tuple[Operation, int]]] = {}
+        for operation in self.operations:
+            for position, name in enumerate(operation.operands):
+                found.setdefault((operation.computation, name), []).append((operation, position))
+        return {key: tuple(uses) for key, uses in found.items()}
+
+    def operand(self, operation: Operation, index: int) -> Operation | None:
+        """Return the operation whose result is operand ``index`` of ``operation``; ``None`` where there is none."""
+        if not 0 <= index < len(operation.operands):
+            return None
+        return self.known.get((operation.computation, operation.operands[index]))
+
+    def parameter(self, number: int) -> Parameter | None:
+        """Return an argument of the program by its number."""
+        return self._by_number.get(number)
+
+    def root(self, computation: str) -> Operation | None:
+        """Return the operation whose result a computation returns."""
+        return self._roots.get(computation)
+
+    @cached_property
+    def _by_number(self) -> Mapping[int, Parameter]:
+        return {parameter.number: parameter for parameter in self.parameters}
+
+    @cached_property
+    def _roots(self) -> Mapping[str, Operation]:
+        return {operation.computation: operation for operation in self.operations if operation.root}
 
 
 def parse(text: str) -> Module:
     """Parse the text of an optimised program; anything that is no HLO gives an empty module."""
     lines = text.splitlines()
     header = next((line for line in lines if line.startswith("HloModule ")), "")
-    sources = _frame_sources(lines)
-    operations, parameters = [], []
-    for entry, operation in _operations(lines, sources):
+    where = sources.read(lines)
+    operations, parameters, entry_name = [], [], ""
+    for entry, operation in _operations(lines, where):
         operations.append(operation)
+        entry_name = operation.computation if entry else entry_name
         if entry and operation.number is not None:
-            path = operation.op_name or operation.name
-            parameters.append(Parameter(number=operation.number, path=path, shape=operation.shape))
+            parameters.append(_parameter(operation, operation.number))
     return Module(
         name=header.removeprefix("HloModule ").split(",")[0],
         operations=tuple(operations),
         parameters=tuple(sorted(parameters, key=lambda parameter: parameter.number)),
-        aliased=frozenset(int(match["parameter"]) for match in _ALIAS.finditer(_alias_part(header))),
+        aliased=attributes.aliased(header),
+        entry=entry_name,
     )
 
 
-def _operations(lines: list[str], sources: Mapping[int, str]) -> Iterator[tuple[bool, Operation]]:
+def _parameter(operation: Operation, number: int) -> Parameter:
+    path = operation.op_name or operation.name
+    return Parameter(number=number, path=path, shape=operation.shape, type=operation.type)
+
+
+def _operations(lines: list[str], where: Sources) -> Iterator[tuple[bool, Operation]]:
     """Yield each instruction, and whether it is in the entry computation."""
     computation, entry = "", False
     for line in lines:
@@ -92,33 +161,36 @@ def _operations(lines: list[str], sources: Mapping[int, str]) -> Iterator[tuple[
         match = _INSTRUCTION.match(line) if computation else None
         if not match:
             continue
-        shape, rest = _split_type(match["rest"])
+        kind, rest = _split_type(match["rest"])
         opcode = _OPCODE.match(rest)
         if opcode:
-            yield (
-                entry,
-                replace(
-                    _operation(match["name"], opcode, shape=shape, computation=computation, rest=rest, sources=sources),
-                    root=bool(match["root"]),
-                ),
-            )
+            parts = _split_operands(rest, opcode.end())
+            made = _operation(match, opcode["opcode"], kind=kind, parts=parts, computation=computation, where=where)
+            yield entry, made
 
 
 def _operation(
-    name: str, opcode: re.Match[str], *, shape: str, computation: str, rest: str, sources: Mapping[int, str]
+    match: re.Match[str], opcode: str, *, kind: str, parts: tuple[str, str], computation: str, where: Sources
 ) -> Operation:
-    op_name, calls = _OP_NAME.search(rest), _CALLS.search(rest)
-    is_parameter = opcode["opcode"] == "parameter" and opcode["inside"].isdigit()
+    inside, behind = parts
+    is_parameter = opcode == "parameter" and inside.isdecimal() and len(inside) <= _MOST_PARAMETERS
+    place, called = where.place(behind), attributes.called(behind)
     return Operation(
-        name=name,
-        opcode=opcode["opcode"],
-        shape=_LAYOUT.sub("", shape),
+        name=match["name"],
+        opcode=opcode,
+        shape=without_layout(kind),
         computation=computation,
-        op_name=op_name["name"].replace("\\'", "'").replace('\\"', '"') if op_name else "",
-        source=_source(rest, sources),
-        number=int(opcode["inside"]) if is_parameter else None,
-        operands=tuple(_OPERAND.findall(_COMMENT.sub("", opcode["inside"]))),
-        calls=calls["name"] if calls else "",
+        op_name=attributes.op_name(behind),
+        source=place.text,
+        function=place.function,
+        number=int(inside) if is_parameter else None,
+        root=bool(match["root"]),
+        operands=tuple(_OPERAND.findall(_COMMENT.sub("", inside))) if opcode != "constant" else (),
+        calls=attributes.calls(behind),
+        called=called,
+        type=kind,
+        inside=inside,
+        attributes=behind,
     )
 
 
@@ -127,61 +199,21 @@ def _split_type(rest: str) -> tuple[str, str]:
     if not rest.startswith("("):
         kind, _, tail = rest.partition(" ")
         return kind, tail
-    depth = 0
-    for index, character in enumerate(rest):
-        depth += (character == "(") - (character == ")")
+    end = _closing(rest, 1)
+    return rest[:end], rest[end:]
+
+
+def _split_operands(rest: str, start: int) -> tuple[str, str]:
+    """Split what is between the brackets of an instruction, opened before ``start``, from what is behind them."""
+    end = _closing(rest, start)
+    return rest[start : end - 1] if end > start and rest[end - 1] == ")" else rest[start:end], rest[end:]
+
+
+def _closing(text: str, start: int) -> int:
+    """Return the place behind the bracket that closes the one before ``start``; the end of a text cut short."""
+    depth = 1
+    for match in _BRACKET.finditer(text, start):
+        depth += 1 if match[0] == "(" else -1
         if depth == 0:
-            return rest[: index + 1], rest[index + 1 :]
-    return rest, ""
-
-
-def _source(rest: str, sources: Mapping[int, str]) -> str:
-    written = _SOURCE.search(rest)
-    if written:
-        return f"{written['file']}:{written['line'] or 0}"
-    frame = re.search(r"stack_frame_id=(\d+)", rest)
-    return sources.get(int(frame[1]), "") if frame else ""
-
-
-def _frame_sources(lines: list[str]) -> dict[int, str]:
-    """Join the tables at the top of the text: stack frame number -> ``file:line``."""
-    tables = _tables(lines)
-    files = {number: name.strip('"') for number, name in tables.get("FileNames", {}).items()}
-    places = {}
-    for number, value in tables.get("FileLocations", {}).items():
-        fields = _fields(value)
-        places[number] = f"{files.get(fields.get('file_name_id', 0), '')}:{fields.get('line', 0)}"
-    frames = tables.get("StackFrames", {}).items()
-    return {number: places.get(_fields(value).get("file_location_id", 0), "") for number, value in frames}
-
-
-def _tables(lines: list[str]) -> dict[str, dict[int, str]]:
-    tables: dict[str, dict[int, str]] = {}
-    current: dict[int, str] | None = None
-    for line in lines:
-        number, _, value = line.partition(" ")
-        if _TABLE.match(line):
-            current = tables.setdefault(line, {})
-        elif current is not None and number.isdigit():
-            current[int(number)] = value
-        else:
-            current = None
-    return tables
-
-
-def _fields(text: str) -> dict[str, int]:
-    return {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", text)}
-
-
-def _alias_part(header: str) -> str:
-    """Return what is between the braces of ``input_output_alias={...}``."""
-    start = header.find("input_output_alias={")
-    if start < 0:
-        return ""
-    first = header.index("{", start)
-    depth = 0
-    for index in range(first, len(header)):
-        depth += (header[index] == "{") - (header[index] == "}")
-        if depth == 0:
-            return header[first : index + 1]
-    return header[first:]
+            return match.end()
+    return len(text)

@@ -1,13 +1,14 @@
 """Cache arrays that a program computes anew as a whole, where it should write one position.
 
 ``where(position == i, new, old)`` gives the right values, aliases its buffer, and contains no copy; yet it reads and
-writes the whole array at every token. Seen from the result backwards: what leaves the program, or the body of a loop,
-in the shape of a cache array comes from an update of a slice, or it is rewritten.
+writes the whole array at every token. So does an update of one position that is converted to another dtype and back
+as a whole, which XLA makes on a CPU of some caches in bf16. Seen from the result backwards: what leaves the program, or
+the body of a loop, in the shape of a cache array comes from an update of a slice, or it is rewritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from qwenperf.program.facts import is_shape, short_source
 from qwenperf.program.hlo import Module, Operation
@@ -15,53 +16,86 @@ from qwenperf.program.hlo import Module, Operation
 _UPDATES = {"dynamic-update-slice", "scatter"}
 _PASSED_ON = {"bitcast", "get-tuple-element", "copy", "copy-start", "copy-done", "optimization-barrier"}
 _ELEMENTWISE = {"select", "add", "multiply", "concatenate", "pad", "convert", "or", "maximum"}
+_CONVERTED = {"convert", "bitcast", "copy"}
+_MOST_STEPS = 1000
 
 
 def rewrites(module: Module, shapes: Iterable[str]) -> tuple[str, ...]:
     """Name each array of one of ``shapes`` that leaves the program or a loop's body and was computed as a whole."""
-    wanted = tuple(shapes)
-    found = dict.fromkeys(_rewrites(module, wanted)) if wanted else {}
-    return tuple(found)
+    return _named(module, tuple(shapes), _computes_whole)
 
 
-def _rewrites(module: Module, wanted: tuple[str, ...]) -> Iterator[str]:
-    known = {(operation.computation, operation.name): operation for operation in module.operations}
-    bodies: dict[str, list[Operation]] = {}
-    for operation in module.operations:
-        bodies.setdefault(operation.computation, []).append(operation)
+def converted(module: Module, shapes: Iterable[str]) -> tuple[str, ...]:
+    """Name each array of one of ``shapes`` of which one position was updated, and the whole converted there and back.
+
+    The work of a compiler that has no update in the array's dtype: no line of the user's asks for it.
+    """
+    return _named(module, tuple(shapes), _converts_whole)
+
+
+def _named(module: Module, wanted: tuple[str, ...], is_whole: Callable[[Module, Operation], bool]) -> tuple[str, ...]:
+    found = (
+        f"{made.name}: {made.shape} rewritten as a whole in {made.computation}{_from(module, made)}"
+        for made in _results(module)
+        if is_shape(made.shape, wanted) and is_whole(module, made)
+    )
+    return tuple(dict.fromkeys(found)) if wanted else ()
+
+
+def _results(module: Module) -> Iterator[Operation]:
+    """Yield what makes each array that leaves the program or a loop's body."""
     for root in module.operations:
-        if not root.root or root.opcode != "tuple":
-            continue
-        for name in root.operands:
-            made = _maker(known, root.computation, name)
-            if made is not None and is_shape(made.shape, wanted) and _computes_whole(made, bodies):
-                yield f"{made.name}: {made.shape} rewritten as a whole in {made.computation}{_from(made, bodies)}"
+        if root.root and root.opcode == "tuple":
+            makers = (_maker(module, root, number) for number in range(len(root.operands)))
+            yield from (made for made in makers if made is not None)
 
 
-def _maker(known: Mapping[tuple[str, str], Operation], computation: str, name: str) -> Operation | None:
-    """Return the operation behind ``name`` that does work: what only passes an array on is looked through."""
-    operation = known.get((computation, name))
-    while operation is not None and operation.opcode in _PASSED_ON and operation.operands:
-        operation = known.get((computation, operation.operands[0]))
-    return operation
+def _maker(module: Module, root: Operation, number: int) -> Operation | None:
+    """Return the operation behind an operand that does work: what only passes an array on is looked through."""
+    operation = module.operand(root, number)
+    for _ in range(_MOST_STEPS):
+        if operation is None or operation.opcode not in _PASSED_ON or not operation.operands:
+            return operation
+        operation = module.operand(operation, 0)
+    return None
 
 
-def _computes_whole(operation: Operation, bodies: Mapping[str, list[Operation]]) -> bool:
+def _computes_whole(module: Module, operation: Operation) -> bool:
     if operation.opcode in {"fusion", "call"}:
-        opcodes = set(_opcodes(operation.calls, bodies))
+        opcodes = _opcodes(module, operation.calls)
         return bool(opcodes & _ELEMENTWISE) and not opcodes & _UPDATES
     return operation.opcode in _ELEMENTWISE
 
 
-def _opcodes(computation: str, bodies: Mapping[str, list[Operation]]) -> Iterator[str]:
-    """Yield the opcodes of a computation and of all that it calls."""
-    for operation in bodies.get(computation, ()):
-        yield operation.opcode
-        if operation.calls and operation.calls != computation:
-            yield from _opcodes(operation.calls, bodies)
+def _converts_whole(module: Module, operation: Operation) -> bool:
+    """Say whether a fusion's result is an update with a conversion of the whole array before or behind it."""
+    current = module.root(operation.calls) if operation.opcode == "fusion" else operation
+    updated = is_converted = False
+    for _ in range(_MOST_STEPS):
+        if current is None or current.opcode not in _CONVERTED | _UPDATES:
+            break
+        updated |= current.opcode in _UPDATES
+        is_converted |= current.opcode == "convert"
+        current = module.operand(current, 0)
+    return updated and is_converted
 
 
-def _from(operation: Operation, bodies: Mapping[str, list[Operation]]) -> str:
-    inside = [one for one in bodies.get(operation.calls, ()) if one.root]
-    told = next((one for one in (operation, *inside) if one.source or one.op_name), None)
+def _opcodes(module: Module, computation: str) -> set[str]:
+    """Return the opcodes of a computation and of all that it calls."""
+    found: set[str] = set()
+    stack, seen = [computation], {""}
+    while stack:
+        name = stack.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for operation in module.computations.get(name, ()):
+            found.add(operation.opcode)
+            stack.append(operation.calls)
+    return found
+
+
+def _from(module: Module, operation: Operation) -> str:
+    inside = [module.root(operation.calls)] if operation.calls else []
+    told = next((one for one in (operation, *inside) if one and (one.source or one.op_name)), None)
     return "" if told is None else f" from {short_source(told)}"

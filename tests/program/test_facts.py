@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qwenperf.program import facts, hlo, stablehlo
-from qwenperf.program.rewrites import rewrites
+from qwenperf.program.rewrites import converted, rewrites
 
 SNIPPETS = Path(__file__).parent / "snippets"
 
@@ -97,6 +97,44 @@ def test_a_cache_that_is_computed_as_a_whole_is_named_and_an_update_of_a_slice_i
     assert rewrites(chosen, ["f32[1,2,16,4]"]) == ("made: f32[2,16,4] rewritten as a whole in main.1 from loop.py:7",)
     assert rewrites(chosen, ["f32[2,17,4]"]) == ()
     assert rewrites(returned("dynamic-update-slice(%a, %a, %i, %i, %i)"), ["f32[2,16,4]"]) == ()
+
+
+def updated(*body):
+    """Make a module that returns a bf16 cache array which a fusion with ``body`` makes of the old one."""
+    fused = "".join(f"  {line}\n" for line in ("%p = bf16[2,16,4]{2,1,0} parameter(0)", *body))
+    return hlo.parse(
+        "HloModule m\n\n%fused (p: bf16[2,16,4]) -> bf16[2,16,4] {\n"
+        + fused
+        + "}\n\nENTRY %main.1 (a: bf16[2,16,4]) -> (bf16[2,16,4]) {\n  %a = bf16[2,16,4]{2,1,0} parameter(0)\n"
+        "  %made = bf16[2,16,4]{2,1,0} fusion(%a), kind=kLoop, calls=%fused\n"
+        "  ROOT %t = (bf16[2,16,4]{2,1,0}) tuple(%made)\n}\n"
+    )
+
+
+UP = "%up = f32[2,16,4]{2,1,0} convert(%p)"
+UPDATE = "%d = f32[2,16,4]{2,1,0} dynamic-update-slice(%up, %n, %z, %z, %z)"
+DOWN = "ROOT %down = bf16[2,16,4]{2,1,0} convert(%d)"
+
+
+def test_a_cache_that_is_converted_as_a_whole_around_its_update_is_told_apart():
+    """What XLA makes on a CPU of an update in bf16."""
+    around = updated(UP, UPDATE, DOWN)
+    assert converted(around, ["bf16[2,16,4]"]) == ("made: bf16[2,16,4] rewritten as a whole in main.1",)
+    assert converted(around, ["bf16[2,17,4]"]) == converted(around, []) == ()
+    assert rewrites(around, ["bf16[2,16,4]"]) == ()
+
+
+def test_an_update_whose_new_part_alone_is_converted_is_none():
+    part = "%c = bf16[2,1,4]{2,1,0} convert(%n)"
+    plain = "ROOT %d = bf16[2,16,4]{2,1,0} dynamic-update-slice(%p, %c, %z, %z, %z)"
+    assert converted(updated(part, plain), ["bf16[2,16,4]"]) == ()
+
+
+def test_fusions_that_call_each_other_in_a_circle_end():
+    text = "HloModule m\n\n%f (p: f32[4]) -> f32[4] {\n  ROOT %r = f32[4]{0} fusion(%p), kind=kLoop, calls=%f\n}\n\n"
+    text += "ENTRY %main (a: f32[4]) -> (f32[4]) {\n  %m = f32[4]{0} fusion(%a), kind=kLoop, calls=%f\n"
+    module = hlo.parse(text + "  ROOT %t = (f32[4]{0}) tuple(%m)\n}\n")
+    assert rewrites(module, ["f32[4]"]) == converted(module, ["f32[4]"]) == ()
 
 
 def test_lowered_programs_are_counted_by_operation():

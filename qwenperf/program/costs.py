@@ -1,0 +1,165 @@
+"""What each instruction of a program costs in one call of it, loops counted as often as they run.
+
+Instructions that differ in their names alone (one a layer, where the layers are unrolled) are one entry, so that the
+scanned and the unrolled form of a model read alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from qwenperf.program import attributes, buffers, flops, traffic
+from qwenperf.program.categories import category
+from qwenperf.program.facts import short_source
+from qwenperf.program.flops import Work
+from qwenperf.program.hlo import Module, Operation
+from qwenperf.program.loops import Schedule
+from qwenperf.program.shapes import without_layout
+from qwenperf.program.traffic import Traffic
+from qwenperf.schema.analysis import OperationCost
+
+_FLOPS_A_BYTE = 200.0
+"""Roughly what the chips of all generations compute while they read one byte: only orders the list."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One instruction that runs ``runs`` times a call; ``work`` and ``traffic`` are of one run."""
+
+    operation: Operation
+    runs: int
+    work: Work
+    traffic: Traffic
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """Sums over one call. ``weight_bytes`` are read of weights where they lie, ``state_bytes`` of other arguments."""
+
+    flops: float
+    other: float
+    bytes: float
+    weight_bytes: float
+    state_bytes: float
+    cycles: float
+    without_cycles: int
+
+
+def steps(module: Module, schedule: Schedule) -> tuple[Step, ...]:
+    """Return every instruction that runs and costs anything."""
+    return tuple(_steps(module, schedule))
+
+
+def _steps(module: Module, schedule: Schedule) -> Iterator[Step]:
+    inside = flops.work(module)
+    for computation, runs in schedule.runs.items():
+        for operation in module.computations[computation]:
+            work, moved = flops.of(module, operation, inside), traffic.of(module, operation)
+            if work != flops.NOTHING or moved != traffic.NONE or attributes.cycles(operation.attributes):
+                yield Step(operation=operation, runs=runs, work=work, traffic=moved)
+
+
+def totals(module: Module, found: tuple[Step, ...], weights: Container[int]) -> Totals:
+    """Sum up what one call costs; ``weights`` are the numbers of the arguments that are weights."""
+    read = {True: 0.0, False: 0.0}
+    for step in found:
+        for one in step.traffic.reads:
+            given = module.known.get((step.operation.computation, one.operand))
+            origin = buffers.argument(module, given) if given else None
+            if origin is not None:
+                read[origin.number in weights] += one.logical * step.runs
+    cycles = [(attributes.cycles(step.operation.attributes), step) for step in found]
+    return Totals(
+        flops=sum(step.work.flops * step.runs for step in found),
+        other=sum(step.work.other * step.runs for step in found),
+        bytes=sum(step.traffic.bytes * step.runs for step in found),
+        weight_bytes=read[True],
+        state_bytes=read[False],
+        cycles=sum(value * step.runs for value, step in cycles if value),
+        without_cycles=sum(step.runs for value, step in cycles if not value and step.traffic.bytes),
+    )
+
+
+def operations(
+    module: Module, found: tuple[Step, ...], weights: Container[int], *, most: int | None = None
+) -> tuple[OperationCost, ...]:
+    """Return the costs of all steps, alike ones as one entry, the costliest first and at most ``most`` of them."""
+    merged: dict[tuple[str, ...], OperationCost] = {}
+    for step in found:
+        cost = _cost(module, step, weights)
+        key = (cost.opcode, cost.category, cost.shape, cost.source, cost.op_name)
+        merged[key] = _together(merged[key], cost) if key in merged else cost
+    ordered = sorted(merged.values(), key=lambda cost: (-weight(cost), cost.name))
+    return tuple(ordered[:most])
+
+
+def weight(cost: OperationCost) -> float:
+    """Return a measure of how much an operation costs, without a chip: bytes, or operations where they take longer."""
+    return max(cost.bytes, cost.flops / _FLOPS_A_BYTE)
+
+
+def by_category(costs: tuple[OperationCost, ...]) -> Mapping[str, Mapping[str, float]]:
+    """Sum operations and bytes by category, the largest first."""
+    found: dict[str, dict[str, float]] = {}
+    for cost in costs:
+        one = found.setdefault(cost.category, {"flops": 0.0, "bytes": 0.0, "runs": 0.0})
+        one["flops"] += cost.flops
+        one["bytes"] += cost.bytes
+        one["runs"] += cost.runs
+    return dict(sorted(found.items(), key=lambda item: -item[1]["bytes"]))
+
+
+def _cost(module: Module, step: Step, weights: Container[int]) -> OperationCost:
+    operation = step.operation
+    told = attributes.cycles(operation.attributes)
+    return OperationCost(
+        name=operation.name,
+        opcode=operation.opcode,
+        category=category(module, operation, weights),
+        shape=shape(operation),
+        source=source(module, operation),
+        op_name=operation.op_name,
+        computation=operation.computation,
+        runs=step.runs,
+        flops=step.work.flops * step.runs,
+        bytes=step.traffic.bytes * step.runs,
+        cycles=told * step.runs if told else None,
+    )
+
+
+def shape(operation: Operation) -> str:
+    """Return the shape of what an operation makes; of what is prefetched that of the array."""
+    return without_layout(traffic.result_type(operation)) if operation.opcode.endswith("-start") else operation.shape
+
+
+def source(module: Module, operation: Operation) -> str:
+    """Return ``file:line`` of an operation, or of the result of its fusion; empty where neither has one."""
+    root = module.root(operation.calls) if operation.opcode == "fusion" else None
+    told = next((one for one in (operation, root, *_users(module, operation)) if one and one.source), None)
+    return short_source(told) if told else ""
+
+
+def _users(module: Module, operation: Operation) -> Iterator[Operation]:
+    """Yield the bitcasts of a product's result: some compilers keep the product's line there alone."""
+    if operation.opcode not in {"dot", "convolution", "custom-call"}:
+        return
+    for user, position in module.users.get((operation.computation, operation.name), ()):
+        if user.opcode == "bitcast":
+            yield user
+        elif user.opcode == "fusion":
+            names = [one.name for one in module.computations.get(user.calls, ()) if one.number == position]
+            inner = (use for name in names for use, _ in module.users.get((user.calls, name), ()))
+            yield from (use for use in inner if use.opcode == "bitcast")
+
+
+def _together(first: OperationCost, more: OperationCost) -> OperationCost:
+    cycles = None if first.cycles is None and more.cycles is None else (first.cycles or 0.0) + (more.cycles or 0.0)
+    return replace(
+        first,
+        runs=first.runs + more.runs,
+        flops=first.flops + more.flops,
+        bytes=first.bytes + more.bytes,
+        cycles=cycles,
+        extra={"instances": int(first.extra.get("instances", 1)) + 1},
+    )

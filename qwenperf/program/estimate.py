@@ -1,0 +1,260 @@
+"""How long a program would take at best, from its facts and published peaks: an *estimate*, never a measurement.
+
+A call takes no less than its arithmetic at the chip's peak, its bytes at the memory's, its exchanges at the links'. The
+largest of the three is the roofline; where the compiler's own figure is longer and can be true, that is the estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from qwenperf.program.analysis import is_plausible
+from qwenperf.schema.analysis import Collective, Estimate, OperationCost, ProgramAnalysis, SweepPoint, TargetRecord
+from qwenperf.schema.records import Json
+
+SWEEP = tuple(2**power for power in range(12))
+"""Batch sizes of the sweep: 1 to 2048."""
+
+UTILISATIONS = (0.6, 0.8)
+"""Shares of the peak for which the batch that reaches them is told."""
+
+_MOST_TIMES = 1000.0
+"""A compiler's time over the roofline beyond which it is taken for a mistake."""
+_EXCHANGED = {"all-reduce": 2.0, "all-gather": 1.0, "reduce-scatter": 1.0, "all-to-all": 1.0}
+"""Times that the bytes of a result pass a device's links, for many devices in a ring."""
+_ALIASES = {"bfloat16": "bf16", "float16": "bf16", "float32": "bf16", "f32": "bf16", "f16": "bf16", "s8": "int8"}
+"""Matrix units compute what is no integer in bf16 unless asked for more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Peaks:
+    """What one device does at best."""
+
+    flops_per_s: float
+    bytes_per_s: float
+    links_per_s: float | None
+    clock_hz: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Demand:
+    """What one call asks of one device, and the time that each part takes at best."""
+
+    compute_s: float
+    memory_s: float
+    links_s: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self.compute_s, self.memory_s, self.links_s)
+
+    @property
+    def bound(self) -> str:
+        parts = {"memory": self.memory_s, "compute": self.compute_s, "interconnect": self.links_s}
+        return max(parts, key=lambda name: parts[name])
+
+
+def estimate(
+    analysis: ProgramAnalysis,
+    target: TargetRecord,
+    *,
+    tokens_per_call: float,
+    batch: int,
+    weight_bytes: int,
+    cache_bytes: int,
+    dtype: str = "bf16",
+    sweep: Sequence[int] = SWEEP,
+) -> Estimate:
+    """Estimate the time of one call of a program on a target, and how it changes with the batch.
+
+    Args:
+        analysis: The program's facts, of one device.
+        target: Published peaks of one device; ``extra["clock_hz"]`` turns the compiler's cycles into seconds.
+        tokens_per_call: Tokens that one call makes or reads, of all rows and devices: ``batch`` for a decode step,
+            batch times prompt for a prefill, batch times tokens for a loop.
+        batch: Rows that the program was compiled for.
+        weight_bytes: Bytes of weights on one device.
+        cache_bytes: Bytes of the cache on one device, for all rows of ``batch``.
+        dtype: What matrices are multiplied in; decides on the peak.
+        sweep: Batch sizes to estimate.
+
+    Returns:
+        The estimate; without seconds where the target has no published peaks. ``extra`` has ``compute_s``,
+        ``memory_s``, ``interconnect_s``, and ``batch_at_mfu``: the batch that reaches a share of peak arithmetic.
+    """
+    peaks = _peaks(target, dtype)
+    if peaks is None or analysis.flops is None or analysis.hbm_bytes is None:
+        missing = "published peaks of the target" if peaks is None else "counts of the program"
+        return Estimate(assumptions=(f"no estimate: {missing} are not known",))
+    demand = _demand(analysis, peaks, analysis.flops, analysis.hbm_bytes)
+    compiler_s = compiler_seconds(analysis, target, demand.seconds)
+    seconds = max(demand.seconds, compiler_s or 0.0)
+    if not seconds:
+        return Estimate(assumptions=("no estimate: the program does nothing that takes time",))
+    shape = _Shape(analysis=analysis, batch=max(1, batch), weight_bytes=weight_bytes, cache_bytes=cache_bytes)
+    limit = _limit(shape, peaks)
+    return Estimate(
+        seconds=seconds,
+        roofline_s=demand.seconds,
+        compiler_s=compiler_s,
+        bound=demand.bound,
+        tokens_per_s=tokens_per_call / seconds,
+        mfu=demand.compute_s / seconds,
+        mbu=(weight_bytes + cache_bytes) / seconds / peaks.bytes_per_s,
+        sweep=tuple(_point(shape, target, peaks, rows, tokens_per_call) for rows in sweep),
+        compute_bound_batch=limit,
+        assumptions=_assumptions(analysis, target, dtype, compiler_s),
+        extra=_details(shape, peaks, demand),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shape:
+    """A program and how its demands change with the rows: weights are read once, everything else for each row."""
+
+    analysis: ProgramAnalysis
+    batch: int
+    weight_bytes: int
+    cache_bytes: int
+
+    @property
+    def flops_per_row(self) -> float:
+        return (self.analysis.flops or 0.0) / self.batch
+
+    @property
+    def fixed_bytes(self) -> float:
+        return min(float(self.weight_bytes), self.analysis.hbm_bytes or 0.0)
+
+    @property
+    def bytes_per_row(self) -> float:
+        return ((self.analysis.hbm_bytes or 0.0) - self.fixed_bytes) / self.batch
+
+
+def _point(shape: _Shape, target: TargetRecord, peaks: _Peaks, rows: int, tokens_per_call: float) -> SweepPoint:
+    flops = shape.flops_per_row * rows
+    demand = _demand(
+        shape.analysis, peaks, flops, shape.fixed_bytes + shape.bytes_per_row * rows, scale=rows / shape.batch
+    )
+    seconds = demand.seconds or math.inf
+    held = shape.cache_bytes * (rows / shape.batch - 1)
+    peak, memory = shape.analysis.peak_bytes, target.hbm_bytes
+    return SweepPoint(
+        batch=rows,
+        seconds=demand.seconds,
+        tokens_per_s=tokens_per_call * rows / shape.batch / seconds,
+        mfu=demand.compute_s / seconds,
+        mbu=(shape.weight_bytes + shape.cache_bytes * rows / shape.batch) / seconds / peaks.bytes_per_s,
+        bound=demand.bound,
+        fits=None if peak is None or memory is None else peak + held <= memory,
+    )
+
+
+def _limit(shape: _Shape, peaks: _Peaks, share: float = 1.0) -> int | None:
+    """Return the smallest batch at which arithmetic takes at least ``share`` of the time; ``None`` where none does.
+
+    With W bytes of weights, F operations and C bytes a row, peaks P and B: b F / P >= share (W + b C) / B.
+    """
+    compute, memory = shape.flops_per_row / peaks.flops_per_s, shape.bytes_per_row / peaks.bytes_per_s
+    gained = compute - share * memory
+    if gained <= 0:
+        return None
+    return max(1, math.ceil(share * shape.fixed_bytes / peaks.bytes_per_s / gained))
+
+
+def _demand(analysis: ProgramAnalysis, peaks: _Peaks, flops: float, moved: float, *, scale: float = 1.0) -> _Demand:
+    exchanged = sum(map(exchanged_bytes, analysis.collectives)) * scale
+    return _Demand(
+        compute_s=flops / peaks.flops_per_s,
+        memory_s=moved / peaks.bytes_per_s,
+        # Published link speeds are the sum of both directions, and one exchange uses one.
+        links_s=exchanged / (peaks.links_per_s / 2) if peaks.links_per_s and exchanged else 0.0,
+    )
+
+
+def exchanged_bytes(one: Collective) -> float:
+    """Return the bytes that one device sends in all runs of an exchange: a ring's share of the result."""
+    group = one.extra.get("group")
+    share = (group - 1) / group if isinstance(group, int) and group > 1 else 1.0
+    if one.kind == "reduce-scatter":
+        # Its result is one device's part: the whole is as many times as large.
+        share *= group if isinstance(group, int) else 1
+    return one.bytes * one.runs * _EXCHANGED.get(one.kind, 1.0) * share
+
+
+def compiler_seconds(analysis: ProgramAnalysis, target: TargetRecord, roofline_s: float) -> float | None:
+    """Return the compiler's own estimate of one call in seconds, ``None`` where it has none that can be true.
+
+    Cycles of all instructions by the chip's clock; else the compiler's figure for the whole program. A time far beyond
+    the roofline is no estimate.
+    """
+    clock = target.extra.get("clock_hz")
+    told = analysis.extra.get("compiler_seconds")
+    seconds = None
+    if analysis.estimated_cycles and isinstance(clock, int | float) and clock > 0:
+        seconds = analysis.estimated_cycles / clock
+    elif is_plausible(told) and isinstance(told, int | float):
+        seconds = float(told)
+    return seconds if seconds and seconds < max(roofline_s * _MOST_TIMES, 1.0) else None
+
+
+def timed(analysis: ProgramAnalysis, target: TargetRecord, *, dtype: str = "bf16") -> ProgramAnalysis:
+    """Return the analysis with an estimate of ``seconds`` for each of its operations, costliest first."""
+    peaks = _peaks(target, dtype)
+    if peaks is None:
+        return analysis
+    filled = [replace(one, seconds=_operation_seconds(one, peaks)) for one in analysis.operations]
+    return replace(analysis, operations=tuple(sorted(filled, key=lambda one: (-(one.seconds or 0.0), one.name))))
+
+
+def _operation_seconds(one: OperationCost, peaks: _Peaks) -> float:
+    cycles = one.cycles / peaks.clock_hz if one.cycles and peaks.clock_hz else 0.0
+    return max(one.flops / peaks.flops_per_s, one.bytes / peaks.bytes_per_s, cycles)
+
+
+def _peaks(target: TargetRecord, dtype: str) -> _Peaks | None:
+    wanted = _ALIASES.get(dtype, dtype)
+    flops = target.flops_per_s.get(wanted) or target.flops_per_s.get("bf16")
+    if not flops or not target.hbm_bytes_per_s:
+        return None
+    clock = target.extra.get("clock_hz")
+    return _Peaks(
+        flops_per_s=flops,
+        bytes_per_s=target.hbm_bytes_per_s,
+        links_per_s=target.interconnect_bytes_per_s,
+        clock_hz=float(clock) if isinstance(clock, int | float) and clock > 0 else None,
+    )
+
+
+def _details(shape: _Shape, peaks: _Peaks, demand: _Demand) -> Json:
+    return {
+        "compute_s": demand.compute_s,
+        "memory_s": demand.memory_s,
+        "interconnect_s": demand.links_s,
+        "batch_at_mfu": {f"{share:g}": _limit(shape, peaks, share) for share in UTILISATIONS},
+    }
+
+
+def _assumptions(
+    analysis: ProgramAnalysis, target: TargetRecord, dtype: str, compiler_s: float | None
+) -> tuple[str, ...]:
+    told = [
+        f"peaks of {target.name} as published, for {_ALIASES.get(dtype, dtype)}; no program reaches them",
+        "arithmetic, memory and exchanges overlap perfectly; the host adds nothing",
+        "over the batch, weights are read once a call and everything else grows with the rows",
+    ]
+    if analysis.unknown_loops:
+        told.append(
+            f"{len(analysis.unknown_loops)} loops of unknown length are counted once: {analysis.unknown_loops[0]}"
+        )
+    if analysis.kernels:
+        told.append(
+            "kernels without a cost of their author's count with the bytes of their arguments and no arithmetic"
+        )
+    missing = analysis.extra.get("operations_without_cycles")
+    if compiler_s is not None and missing:
+        told.append(f"the compiler's time leaves out {missing} instructions without an estimate")
+    if analysis.collectives and not target.interconnect_bytes_per_s:
+        told.append("exchanges take no time: the speed of the links is not known")
+    return tuple(told)

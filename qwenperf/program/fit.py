@@ -1,0 +1,53 @@
+"""Whether a program fits a device's memory, and how far its cache could grow."""
+
+from __future__ import annotations
+
+import math
+
+from qwenperf.schema.analysis import Fit, ProgramAnalysis, TargetRecord
+
+_RESERVED = "reserved_bytes"
+
+
+def fit(analysis: ProgramAnalysis, target: TargetRecord, *, cache_bytes: int, batch: int, context: int) -> Fit | None:
+    """Say whether a program fits, and by formula the longest context and the largest batch that would.
+
+    Only the cache is taken to grow, in proportion to ``batch`` times ``context``, and twice where it is not updated in
+    place. Temporaries that grow too are not foreseen: the limits are upper ones.
+
+    Args:
+        analysis: Facts of the program, its peak among them.
+        target: Memory of one device; ``extra["reserved_bytes"]`` is what the compiler keeps for itself.
+        cache_bytes: Bytes of the cache on one device, 0 for a program without one.
+        batch: Rows that the cache holds.
+        context: Positions that it holds for each row.
+
+    Returns:
+        The fit; ``None`` where the peak or the memory is not known.
+    """
+    if analysis.peak_bytes is None or not target.hbm_bytes:
+        return None
+    reserved = target.extra.get(_RESERVED)
+    usable = target.hbm_bytes - (int(reserved) if isinstance(reserved, int | float) and reserved > 0 else 0)
+    held = times_held(analysis, cache_bytes)
+    free = usable - analysis.peak_bytes
+    return Fit(
+        peak_bytes=analysis.peak_bytes,
+        hbm_bytes=target.hbm_bytes,
+        fits=free >= 0,
+        longest_context=_grown(context, cache_bytes * held, free),
+        largest_batch=_grown(batch, cache_bytes * held, free),
+        extra={"usable_bytes": usable, "cache_held": held},
+    )
+
+
+def times_held(analysis: ProgramAnalysis, cache_bytes: int) -> int:
+    """Return how often the cache is in memory at once: twice where the output has another place than the argument."""
+    return 1 if (analysis.alias_bytes or 0) >= cache_bytes else 2
+
+
+def _grown(now: int, held_bytes: int, free: int) -> int | None:
+    """Return the size at which a cache of ``held_bytes`` at size ``now`` fills what is free."""
+    if held_bytes <= 0 or now <= 0:
+        return None
+    return max(0, math.floor(now + free * now / held_bytes))

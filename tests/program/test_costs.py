@@ -1,0 +1,61 @@
+"""What each instruction costs in one call, loops and layers taken together."""
+
+from qwenperf.program import costs, loops
+
+META = 'metadata={op_name="jit(step)/dot_general" source_file="/src/layers.py" source_line=112}'
+
+
+def layered(texts, count):
+    """Make a program of ``count`` equal products, one behind the other."""
+    lines = ["%x0 = f32[1,64]{1,0} parameter(0)", "%w = f32[64,64]{1,0} parameter(1)"]
+    for number in range(count):
+        dims = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+        cycles = ', backend_config={"estimated_cycles":"100"}' if number else ""
+        lines.append(f"%x{number + 1} = f32[1,64]{{1,0}} dot(%x{number}, %w), {dims}, {META}{cycles}")
+    return texts.parsed(*lines)
+
+
+def steps(module):
+    return costs.steps(module, loops.schedule(module))
+
+
+def test_alike_instructions_are_one_entry_with_their_runs_summed(texts):
+    module = layered(texts, 3)
+    (cost,) = costs.operations(module, steps(module), {1})
+    assert (cost.runs, cost.flops, cost.source, cost.extra) == (3, 3 * 2 * 64 * 64, "layers.py:112", {"instances": 3})
+    # Cycles of those that have any.
+    assert cost.cycles == 200
+
+
+def test_bytes_of_weights_and_of_other_arguments_are_told_apart(texts):
+    module = layered(texts, 2)
+    total = costs.totals(module, steps(module), {1})
+    assert (total.weight_bytes, total.state_bytes) == (2 * 64 * 64 * 4, 64 * 4)
+    assert (total.cycles, total.without_cycles) == (100, 1)
+
+
+def test_the_list_is_cut_at_the_cheap_end(texts):
+    module = texts.parsed(
+        "%a = f32[64]{0} parameter(0)",
+        "%small = f32[2]{0} slice(%a), slice={[0:2]}",
+        "%large = f32[64]{0} negate(%a)",
+    )
+    assert [cost.name for cost in costs.operations(module, steps(module), ())] == ["large", "small"]
+    assert [cost.name for cost in costs.operations(module, steps(module), (), most=1)] == ["large"]
+
+
+def test_a_product_without_a_line_has_that_of_its_results_bitcast(texts):
+    fused = texts.computation(
+        "fused",
+        "%p = f32[1,64]{1,0} parameter(0)",
+        f"%b = f32[64]{{0}} bitcast(%p), {META}",
+        "ROOT %n = f32[64]{0} negate(%b)",
+    )
+    lines = (
+        "%x = f32[1,64]{1,0} parameter(0)",
+        "%w = f32[64,64]{1,0} parameter(1)",
+        "%d = f32[1,64]{1,0} dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "ROOT %f = f32[64]{0} fusion(%d), kind=kLoop, calls=%fused",
+    )
+    module = texts.parsed(*lines, computations=(fused,))
+    assert costs.source(module, texts.named(module, "d")) == "layers.py:112"

@@ -1,0 +1,47 @@
+"""Whether a program fits, and how far it could grow."""
+
+import pytest
+
+from qwenperf.program.fit import fit
+from qwenperf.schema.analysis import ProgramAnalysis, TargetRecord
+
+TARGET = TargetRecord(name="x-1", platform="tpu", hbm_bytes=1000)
+CACHE = {"cache_bytes": 100, "batch": 2, "context": 50}
+
+
+def program(peak, alias=100):
+    return ProgramAnalysis(name="decode_step", peak_bytes=peak, alias_bytes=alias)
+
+
+def test_what_is_free_is_filled_by_the_cache():
+    told = fit(program(600), TARGET, **CACHE)
+    assert (told.fits, told.longest_context, told.largest_batch) == (True, 250, 10)
+    # At that size nothing is left: 600 + 4 times the cache more.
+    assert 600 + 100 * 250 / 50 - 100 == 1000
+
+
+def test_a_cache_that_is_not_updated_in_place_is_held_twice_and_grows_twice_as_fast():
+    told = fit(program(600, alias=0), TARGET, **CACHE)
+    assert (told.longest_context, told.extra["cache_held"]) == (150, 2)
+
+
+def test_what_does_not_fit_tells_what_would():
+    told = fit(program(1050), TARGET, **CACHE)
+    assert (told.fits, told.longest_context, told.largest_batch) == (False, 25, 1)
+    assert fit(program(5000), TARGET, **CACHE).longest_context == 0
+
+
+def test_what_the_compiler_keeps_for_itself_is_not_free():
+    target = TargetRecord(name="x-1", platform="tpu", hbm_bytes=1000, extra={"reserved_bytes": 500})
+    told = fit(program(600), target, **CACHE)
+    assert (told.fits, told.hbm_bytes, told.extra["usable_bytes"]) == (False, 1000, 500)
+
+
+def test_a_program_without_a_cache_has_no_longest_context():
+    told = fit(program(600), TARGET, cache_bytes=0, batch=1, context=0)
+    assert (told.fits, told.longest_context, told.largest_batch) == (True, None, None)
+
+
+@pytest.mark.parametrize(("peak", "target"), [(None, TARGET), (600, TargetRecord(name="cpu", platform="cpu"))])
+def test_without_a_peak_or_a_memory_there_is_no_answer(peak, target):
+    assert fit(program(peak), target, **CACHE) is None

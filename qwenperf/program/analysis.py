@@ -14,7 +14,7 @@ from qwenperf.program.costs import Totals
 from qwenperf.program.fingerprint import fingerprint
 from qwenperf.program.hlo import Module
 from qwenperf.program.loops import Schedule
-from qwenperf.schema.analysis import BufferCopy, ProgramAnalysis
+from qwenperf.schema.analysis import BufferCopy, Collective, ProgramAnalysis
 from qwenperf.schema.records import Json
 
 MOST_OPERATIONS = 80
@@ -155,7 +155,7 @@ def _copied(copied: Sequence[BufferCopy], module: Module, numbers: frozenset[int
     }
 
 
-def _by_kind(exchanged: Sequence[collectives.Collective], *, per_layer: bool) -> Json:
+def _by_kind(exchanged: Sequence[Collective], *, per_layer: bool) -> Json:
     """Sum exchanges by kind: bytes of all runs, or how many there are in each layer's body."""
     found: dict[str, int] = {}
     for one in exchanged:
@@ -168,7 +168,7 @@ def _by_kind(exchanged: Sequence[collectives.Collective], *, per_layer: bool) ->
 
 def _compilers(cost: Mapping[str, float], schedule: Schedule) -> Json:
     """Keep the compiler's own figures that can be true; its time counts a loop's body once, so only without loops."""
-    found: Json = {}
+    found: dict[str, float] = {}
     for key, ours in (("flops", "compiler_flops"), ("bytes accessed", "compiler_bytes")):
         if is_plausible(cost.get(key)):
             found[ours] = float(cost[key])

@@ -156,6 +156,12 @@ def axes(text: str, name: str) -> tuple[int, ...]:
     return numbers(match[1]) if match else ()
 
 
+def direction(text: str) -> str:
+    """Return how a comparison compares: ``LT``."""
+    match = re.search(r"\bdirection=(\w{2})\b", text)
+    return match[1] if match else ""
+
+
 def count(text: str, name: str) -> int:
     """Return a counted attribute such as ``feature_group_count=4``; 1 where it is not there."""
     match = re.search(rf"\b{name}=(\d{{1,9}})\b", text)

@@ -11,12 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from qwenperf.program import attributes
-from qwenperf.program.hlo import Module, Operation, Parameter
-
-PASSED_ON = frozenset(
-    {"bitcast", "optimization-barrier", "opt-barrier", "copy-done", "async-done", "async-update", "domain"}
-)
-"""What hands on the very bytes that it was given."""
+from qwenperf.program.hlo import HANDED_ON, Module, Operation, Parameter
 
 MOVED = frozenset(
     "copy copy-start transpose reshape convert slice dynamic-slice gather broadcast pad concatenate reverse "
@@ -87,7 +82,7 @@ def _handed_on(module: Module, spot: Spot, *, moved: bool) -> Spot | None:
         return _operand(module, operation, 0, (index, *spot.index))
     if opcode == "tuple":
         return _operand(module, operation, spot.index[0], spot.index[1:]) if spot.index else None
-    if opcode in PASSED_ON:
+    if opcode in HANDED_ON:
         return _operand(module, operation, 0, spot.index)
     if moved and opcode in MOVED:
         # What starts something asynchronous gives a tuple, and the same operand is behind each member of it.
@@ -126,21 +121,4 @@ def _through_loop(module: Module, spot: Spot, *, moved: bool) -> Spot | None:
 
 def _is_unchanged(module: Module, body: str, index: tuple[int, ...]) -> bool:
     """Say whether a loop's body hands member ``index`` of its state on as it got it."""
-    operation = module.root(body)
-    if operation is None or not index or operation.opcode != "tuple":
-        return False
-    wanted, current = index[0], module.operand(operation, index[0])
-    for _ in range(_MOST_STEPS):
-        if current is None:
-            return False
-        if current.opcode == "get-tuple-element":
-            source = module.operand(current, 0)
-            return bool(
-                source
-                and source.opcode == "parameter"
-                and attributes.count_from_zero(current.attributes, "index") == wanted
-            )
-        if current.opcode not in PASSED_ON:
-            return False
-        current = module.operand(current, 0)
-    return False
+    return bool(index) and module.hands_on(body, index[0])

@@ -97,7 +97,7 @@ def _reads_weights(module: Module, operation: Operation, weights: Container[int]
 
 def _inside(module: Module, operation: Operation) -> Iterator[Operation]:
     """Yield an operation and all that its fusion contains."""
-    stack, seen = [operation], set()
+    stack, seen = [operation], set[tuple[str, str]]()
     while stack and len(seen) < _MOST_INSIDE:
         one = stack.pop()
         if (one.computation, one.name) in seen:

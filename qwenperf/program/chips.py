@@ -20,6 +20,7 @@ class Chip:
     """One generation of chips. Figures are of a whole chip; ``interconnect_bytes_per_s`` is the sum of both directions.
 
     ``sources`` says for each figure where it was published; ``None`` stands for what was not.
+    ``usable_bytes`` of one device is what the compiler lets a program have of its memory.
     """
 
     generation: str
@@ -30,6 +31,7 @@ class Chip:
     flops_per_s: Mapping[str, float]
     interconnect_bytes_per_s: float | None
     clock_hz: float | None
+    usable_bytes: int
     sources: Mapping[str, str]
     aliases: tuple[str, ...] = ()
 
@@ -89,6 +91,7 @@ def _chip(generation: str, table: Mapping[str, Any]) -> Chip:
         flops_per_s=table["flops_per_s"],
         interconnect_bytes_per_s=table.get("interconnect_bytes_per_s"),
         clock_hz=table.get("clock_hz"),
+        usable_bytes=table["usable_bytes"],
         sources=table["sources"],
         aliases=tuple(table.get("aliases", ())),
     )

@@ -10,7 +10,6 @@ from qwenperf.program.hlo import Module, Operation
 from qwenperf.program.loops import Schedule
 from qwenperf.program.shapes import Array, array, arrays
 from qwenperf.schema.analysis import Collective
-from qwenperf.schema.records import Json
 
 KINDS = frozenset(
     "all-reduce all-gather reduce-scatter all-to-all collective-permute collective-broadcast ragged-all-to-all".split()
@@ -68,7 +67,7 @@ def _has_stack(module: Module, trips: int, operation: Operation) -> bool:
 def _collective(module: Module, operation: Operation, *, told: Operation, runs: int, per_layer: bool) -> Collective:
     results = arrays(traffic.result_type(operation))
     source = told if told.source or not operation.source else operation
-    extra: Json = {}
+    extra: dict[str, object] = {}
     group = attributes.group_size(operation.attributes)
     if group:
         extra["group"] = group

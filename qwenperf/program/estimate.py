@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qwenperf.program.analysis import is_plausible
+from qwenperf.program.fit import usable_bytes
 from qwenperf.schema.analysis import Collective, Estimate, OperationCost, ProgramAnalysis, SweepPoint, TargetRecord
 from qwenperf.schema.records import Json
 
@@ -139,7 +140,7 @@ def _point(shape: _Shape, target: TargetRecord, peaks: _Peaks, rows: int, tokens
     )
     seconds = demand.seconds or math.inf
     held = shape.cache_bytes * (rows / shape.batch - 1)
-    peak, memory = shape.analysis.peak_bytes, target.hbm_bytes
+    peak, memory = shape.analysis.peak_bytes, usable_bytes(target)
     return SweepPoint(
         batch=rows,
         seconds=demand.seconds,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
+from qwenperf.program import chips
 from qwenperf.schema.analysis import Fit, ProgramAnalysis, TargetRecord
-
-_RESERVED = "reserved_bytes"
 
 
 def fit(analysis: ProgramAnalysis, target: TargetRecord, *, cache_bytes: int, batch: int, context: int) -> Fit | None:
@@ -17,7 +16,7 @@ def fit(analysis: ProgramAnalysis, target: TargetRecord, *, cache_bytes: int, ba
 
     Args:
         analysis: Facts of the program, its peak among them.
-        target: Memory of one device; ``extra["reserved_bytes"]`` is what the compiler keeps for itself.
+        target: Memory of one device. Of a known generation the compiler keeps some for itself (``chips.toml``).
         cache_bytes: Bytes of the cache on one device, 0 for a program without one.
         batch: Rows that the cache holds.
         context: Positions that it holds for each row.
@@ -27,8 +26,7 @@ def fit(analysis: ProgramAnalysis, target: TargetRecord, *, cache_bytes: int, ba
     """
     if analysis.peak_bytes is None or not target.hbm_bytes:
         return None
-    reserved = target.extra.get(_RESERVED)
-    usable = target.hbm_bytes - (int(reserved) if isinstance(reserved, int | float) and reserved > 0 else 0)
+    usable = usable_bytes(target) or target.hbm_bytes
     held = times_held(analysis, cache_bytes)
     free = usable - analysis.peak_bytes
     return Fit(
@@ -39,6 +37,13 @@ def fit(analysis: ProgramAnalysis, target: TargetRecord, *, cache_bytes: int, ba
         largest_batch=_grown(batch, cache_bytes * held, free),
         extra={"usable_bytes": usable, "cache_held": held},
     )
+
+
+def usable_bytes(target: TargetRecord) -> int | None:
+    """Return what a program may have of a device's memory; ``None`` where that is not known."""
+    if not target.hbm_bytes or target.generation not in chips.known():
+        return target.hbm_bytes
+    return min(target.hbm_bytes, chips.chip(target.generation).usable_bytes)
 
 
 def times_held(analysis: ProgramAnalysis, cache_bytes: int) -> int:

@@ -22,6 +22,9 @@ _OPCODE = re.compile(r"\s*(?P<opcode>[a-z][\w-]*)\(")
 _OPERAND = re.compile(r"%?([A-Za-z_][\w.\-]*)(?=\s*(?:,|$))")
 _COMMENT = re.compile(r"/\*.*?\*/")
 _BRACKET = re.compile(r"[()]")
+_MOST_STEPS = 1000
+HANDED_ON = frozenset("bitcast optimization-barrier opt-barrier copy-done async-done async-update domain".split())
+"""What hands on the very bytes that it was given."""
 _MOST_PARAMETERS = 6
 """Digits of the number of a parameter."""
 
@@ -108,6 +111,20 @@ class Module:
         if not 0 <= index < len(operation.operands):
             return None
         return self.known.get((operation.computation, operation.operands[index]))
+
+    def hands_on(self, body: str, member: int) -> bool:
+        """Say whether the body of a loop hands a member of its state on as it got it."""
+        root = self.root(body)
+        current = self.operand(root, member) if root and root.opcode == "tuple" else None
+        for _ in range(_MOST_STEPS):
+            if current is None or current.opcode not in HANDED_ON:
+                break
+            current = self.operand(current, 0)
+        if current is None or current.opcode != "get-tuple-element":
+            return False
+        source = self.operand(current, 0)
+        is_state = source is not None and source.opcode == "parameter"
+        return is_state and attributes.count_from_zero(current.attributes, "index") == member
 
     def parameter(self, number: int) -> Parameter | None:
         """Return an argument of the program by its number."""

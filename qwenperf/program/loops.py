@@ -1,8 +1,8 @@
 """How often each computation of a program runs in one call of it.
 
-A loop's body runs as often as the compiler says that the loop does; a loop that it does not know is counted once and
-named. Each branch of a conditional is counted as if it were taken. What a fusion or a reduction contains does not run
-by itself: it is part of the instruction that names it.
+A loop's body runs as often as the compiler says that the loop does, or as its counter shows; any other loop is counted
+once and named. Each branch of a conditional is counted as if it were taken. What a fusion or a reduction contains does
+not run by itself: it is part of the instruction that names it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from qwenperf.program import attributes
 from qwenperf.program.hlo import Module, Operation
+from qwenperf.program.trips import trips
 
 _MOST_RUNS = 10**15
 """More than any program runs a loop's body: nested counts beyond it are garbled text."""
@@ -50,7 +51,7 @@ def schedule(module: Module) -> Schedule:
     runs: dict[str, int] = {module.entry: 1} if module.entry else {}
     for name in _callers_first(module):
         for operation in module.computations.get(name, ()):
-            for callee, times in _runs_of(operation):
+            for callee, times in _runs_of(operation, loops):
                 runs[callee] = min(_MOST_RUNS, runs.get(callee, 0) + runs.get(name, 0) * times)
     known = {name: times for name, times in runs.items() if name in module.computations}
     return Schedule(runs=known, loops={body: loop for body, loop in loops.items() if body in known})
@@ -63,17 +64,18 @@ def _loops(module: Module) -> Iterator[Loop]:
                 operation=operation,
                 body=attributes.body(operation.attributes),
                 condition=attributes.condition(operation.attributes),
-                trips=attributes.trip_count(operation.attributes),
+                trips=trips(module, operation),
             )
 
 
-def _runs_of(operation: Operation) -> Iterator[tuple[str, int]]:
+def _runs_of(operation: Operation, loops: Mapping[str, Loop]) -> Iterator[tuple[str, int]]:
     """Yield each computation that an operation runs, and how often it runs it each time."""
     text = operation.attributes
     if operation.opcode == "while":
-        trips = attributes.trip_count(text)
-        yield attributes.body(text), 1 if trips is None else trips
-        yield attributes.condition(text), 1 if trips is None else trips + 1
+        loop = loops.get(attributes.body(text))
+        known = loop.trips if loop else None
+        yield attributes.body(text), 1 if known is None else known
+        yield attributes.condition(text), 1 if known is None else known + 1
     elif operation.opcode == "conditional":
         for branch in attributes.branches(text):
             yield branch, 1
@@ -99,5 +101,5 @@ def _callers_first(module: Module) -> tuple[str, ...]:
 
 
 def _callees(module: Module, name: str) -> tuple[str, ...]:
-    found = (callee for operation in module.computations.get(name, ()) for callee, _ in _runs_of(operation))
+    found = (callee for operation in module.computations.get(name, ()) for callee, _ in _runs_of(operation, {}))
     return tuple(dict.fromkeys(found))

@@ -13,7 +13,7 @@ _GIVEN = frozenset({"constant", "tuple", "get-tuple-element", "bitcast", "copy",
 
 def double_precision(module: Module) -> tuple[str, ...]:
     """Name each place that computes in 64 bits: ``f64 multiply from rotary.py:12``; an argument by its path."""
-    found = {}
+    found: dict[str, None] = {}
     for operation in module.operations:
         wide = next((one.dtype for one in arrays(operation.type) if one.dtype in _WIDE), None)
         if wide is None or operation.opcode in _GIVEN:

@@ -140,6 +140,12 @@ def _array(match: re.Match[str]) -> Array:
     )
 
 
+def whole_number(text: str) -> int | None:
+    """Return the whole number that a constant is; ``None`` for anything else."""
+    match = re.fullmatch(r"-?\d{1,18}", text.strip())
+    return int(match[0]) if match else None
+
+
 def bits(dtype: str) -> int:
     """Return the bits of one element of ``dtype``; 32 for a name without a width."""
     if dtype in _BITS:

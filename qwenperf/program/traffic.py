@@ -113,19 +113,11 @@ def _used(module: Module, operation: Operation, number: int, whole: float) -> fl
 
 def used_of_parameter(module: Module, computation: str, number: int, whole: float) -> float:
     """Return how many elements of a fusion's parameter its body reads: less than all where it only takes slices."""
-    total, stack, seen = 0.0, [(computation, number)], set()
-    while stack:
-        current = stack.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for user, position in _uses(module, *current):
-            if user.opcode == "fusion":
-                stack.append((user.calls, position))
-            else:
-                total += _used_by(user, position, whole)
-            if total >= whole:
-                return whole
+    total = 0.0
+    for user, position in _uses(module, computation, number):
+        total += _used_by(user, position, whole)
+        if total >= whole:
+            return whole
     return total
 
 
@@ -138,16 +130,36 @@ def _used_by(user: Operation, position: int, whole: float) -> float:
 
 
 def _uses(module: Module, computation: str, number: int) -> Iterator[tuple[Operation, int]]:
-    """Yield what uses a parameter inside its computation, and as which operand; bitcasts are looked through."""
-    names = [one.name for one in module.computations.get(computation, ()) if one.number == number]
+    """Yield what uses a parameter of a fusion, and as which operand; bitcasts and fusions inside are looked through."""
+    names = list(_parameters(module, computation, number))
     seen = set(names)
     while names:
-        for user, position in module.users.get((computation, names.pop()), ()):
-            if user.opcode not in _LOOKED_THROUGH:
+        inside, name = names.pop()
+        for user, position in module.users.get((inside, name), ()):
+            further = list(_further(module, user, position))
+            if not further:
                 yield user, position
-            elif user.name not in seen:
-                seen.add(user.name)
-                names.append(user.name)
+            names += [one for one in further if one not in seen]
+            seen.update(further)
+
+
+def _further(module: Module, user: Operation, position: int) -> Iterator[tuple[str, str]]:
+    """Yield under which names what ``user`` is given goes on, where it only hands it on."""
+    if user.opcode in _LOOKED_THROUGH:
+        yield user.computation, user.name
+    elif user.opcode == "fusion":
+        yield from _parameters(module, user.calls, position)
+        root = module.root(user.calls)
+        for _ in range(_MOST_STEPS):
+            if root is None or root.opcode not in _LOOKED_THROUGH:
+                break
+            root = module.operand(root, 0)
+        if root is not None and root.number == position:
+            yield user.computation, user.name
+
+
+def _parameters(module: Module, computation: str, number: int) -> Iterator[tuple[str, str]]:
+    return ((computation, one.name) for one in module.computations.get(computation, ()) if one.number == number)
 
 
 def _written(module: Module, operation: Operation) -> float:

@@ -5,7 +5,15 @@ import pytest
 from qwenperf.errors import UnknownNameError
 from qwenperf.program import chips
 
-FIGURES = ("devices_per_chip", "hbm_bytes", "hbm_bytes_per_s", "flops_per_s", "interconnect_bytes_per_s", "clock_hz")
+FIGURES = (
+    "devices_per_chip",
+    "hbm_bytes",
+    "hbm_bytes_per_s",
+    "flops_per_s",
+    "interconnect_bytes_per_s",
+    "clock_hz",
+    "usable_bytes",
+)
 
 
 @pytest.mark.parametrize("generation", chips.known())
@@ -13,7 +21,7 @@ def test_every_figure_has_a_source_and_nothing_else_has(generation):
     chip = chips.chip(generation)
     told = {name for name in FIGURES if getattr(chip, name) is not None}
     assert set(chip.sources) == told
-    assert all(source.startswith(("https://", "derived: ", "the compiler's")) for source in chip.sources.values())
+    assert all(source.startswith(("https://", "derived: ", "the ")) for source in chip.sources.values())
 
 
 def test_all_generations_that_a_program_is_compiled_for_are_there():
@@ -43,6 +51,12 @@ def test_newer_units_follow_from_the_clock_where_one_is_given(generation):
     chip = chips.chip(generation)
     if generation in units:
         assert chip.clock_hz * units[generation] * 128 * 128 * 2 == pytest.approx(chip.flops_per_s["bf16"], rel=0.02)
+
+
+@pytest.mark.parametrize("generation", chips.known())
+def test_a_program_may_have_most_of_its_devices_memory_and_never_more(generation):
+    chip = chips.chip(generation)
+    assert 0.9 * chip.device_hbm_bytes < chip.usable_bytes <= chip.device_hbm_bytes
 
 
 def test_names_have_aliases_and_an_unknown_one_lists_the_known():

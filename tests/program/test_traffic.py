@@ -96,6 +96,15 @@ def test_slices_are_seen_through_fusions_in_fusions(texts):
     assert moved(texts, *lines, computations=(inner, outer)) == (ROW + INDEX, ROW)
 
 
+def test_what_fusions_inside_only_hand_on_is_read_by_what_uses_it(texts):
+    """A TPU's compiler wraps a bitcast in a fusion of its own before a product."""
+    inner = texts.computation("inner", "%q = f32[64,128]{1,0} parameter(0)", "ROOT %b = f32[64,128]{1,0} bitcast(%q)")
+    handed = "%h = f32[64,128]{1,0} fusion(%p.0), kind=kLoop, calls=%inner"
+    outer = fusion(texts, handed, "ROOT %n = f32[64,128]{1,0} negate(%h)")
+    lines = (A, NUMBER, "ROOT %r = f32[64,128]{1,0} fusion(%a, %i), kind=kOutput, calls=%fused")
+    assert moved(texts, *lines, computations=(inner, outer)) == (WHOLE, WHOLE)
+
+
 def test_what_is_on_the_chip_moves_nothing_and_a_prefetch_reads_once(texts):
     lines = (
         A,

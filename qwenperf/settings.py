@@ -7,6 +7,7 @@ of every value is kept. This module reads neither files nor the environment: the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,8 @@ class Settings:
     suite: str = "smoke"
     out: str = "profiles"
     trace: bool = True
+    trace_python: bool = False
+    trace_quota: int = 4_000_000_000
     time_limit_s: float | None = None
     trials: int | None = None
     inconclusive: str = "warn"
@@ -144,6 +147,18 @@ def _count(value: Any) -> int:
     return int(value)
 
 
+def read_size(value: Any) -> int:
+    """Return the bytes that a size stands for, as people write it: ``500MB``, ``2G``, ``1000000``.
+
+    Raises:
+      ValueError: it is no size.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", str(value).strip(), re.IGNORECASE)
+    if isinstance(value, bool) or match is None:
+        raise ValueError("expected a size such as 500MB")
+    return int(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " "))
+
+
 def _inconclusive(value: Any) -> str:
     if value not in INCONCLUSIVE:
         raise UnknownNameError("choice", str(value), INCONCLUSIVE)
@@ -154,6 +169,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "suite": _text,
     "out": _text,
     "trace": _flag,
+    "trace_python": _flag,
+    "trace_quota": read_size,
     "time_limit_s": _positive,
     "trials": _count,
     "inconclusive": _inconclusive,

@@ -3,7 +3,7 @@
 import pytest
 
 from qwenperf.errors import ConfigError
-from qwenperf.settings import Settings, from_environment, from_flags, from_table, merge
+from qwenperf.settings import Settings, from_environment, from_flags, from_table, merge, read_size
 
 
 def test_flags_overrule_variables_and_variables_the_file():
@@ -70,3 +70,17 @@ def test_a_boolean_is_no_number_of_trials():
     """True is not 1: a switch in the place of a number is an error."""
     with pytest.raises(ConfigError):
         from_table({"trials": True}, "pyproject.toml")
+
+
+@pytest.mark.parametrize(("text", "expected"), [("500MB", 500_000_000), ("1.5 g", 1_500_000_000), (7, 7), ("0kB", 0)])
+def test_a_size_is_read_as_people_write_it(text, expected):
+    """Decimal prefixes, as everywhere."""
+    assert read_size(text) == expected
+    assert from_table({"trace-quota": text}, "pyproject.toml").values["trace_quota"] == expected
+
+
+@pytest.mark.parametrize("text", ["big", "", "-1", "1e9", True, "5 XB", "1.5.0MB"])
+def test_what_is_no_size_is_an_error(text):
+    """It names the setting."""
+    with pytest.raises(ConfigError, match="trace-quota"):
+        from_table({"trace-quota": text}, "pyproject.toml")

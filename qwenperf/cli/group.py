@@ -26,6 +26,7 @@ COMMANDS = {
     "compare": "Measure two revisions or engines together and say what changed.",
     "doctor": "Look this machine over: software, noise, what it can tell apart.",
     "explain": "Tell the verdicts of a comparison in words.",
+    "trace": "Show, compare, open, list and prune traces.",
     "gate": "Judge a saved run again, with these or other budgets.",
     "budgets": "Propose budgets from a saved run.",
     "weights": "Fetch the real SmolLM2 weights and check them.",

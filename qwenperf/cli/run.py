@@ -41,6 +41,10 @@ _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 @click.option("--dry-run", is_flag=True, help="Say what would be measured, with which settings, and stop.")
 @click.option("--out", metavar="DIR", help="Where run folders go (default: profiles).")
 @click.option("--trace/--no-trace", default=None, help="Keep a profiler trace of each case (default: yes).")
+@click.option(
+    "--trace-python", is_flag=True, default=None, help="Record Python's own calls too, which slows the steps."
+)
+@click.option("--trace-quota", metavar="S", help="Room for the traces of all runs; then no more (default: 4GB).")
 @click.option("--time-limit", "time_limit_s", type=float, metavar="S", help="Seconds a case may take, all included.")
 @click.option("--trials", type=int, metavar="N", help="Steady requests timed a case.")
 @click.option("--inconclusive", help=f"What noise does to the exit code: {' or '.join(INCONCLUSIVE)} (default: warn).")
@@ -118,6 +122,8 @@ def _measure(
     folder = create_run_folder(Path(settings.out), datetime.now(UTC))
     options = Options(
         trace_folder=str(folder.path) if settings.trace else None,
+        trace_python=settings.trace_python,
+        trace_quota_bytes=settings.trace_quota,
         # Who names a number of trials gets that number.
         steady_least_s=STEADY_LEAST_S if settings.trials is None else 0.0,
     )

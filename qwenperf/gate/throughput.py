@@ -16,6 +16,7 @@ from qwenperf.gate.limits import Check, Limit, Reading, check, compare, reading
 from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, failed, skipped, with_skip, worst
 from qwenperf.schema.metrics import Direction, lookup
 from qwenperf.schema.records import CaseRecord, Outcome, Status, Verdict
+from qwenperf.traces.diff import longest_lines
 
 GATE = "throughput"
 METRIC = "decode_tokens_per_s"
@@ -35,7 +36,15 @@ def judge(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord])
         return skipped(GATE, f"no throughput budget declared{_speed(case)}", advice=advice)
     if not checks:
         return with_skip(skipped(GATE, outside[0]), ELSEWHERE)
-    return _verdict(checks, outside)
+    return _with_reasons(_verdict(checks, outside), case)
+
+
+def _with_reasons(verdict: Verdict, case: CaseRecord) -> Verdict:
+    """Say of a failure where the time goes, as far as the case's trace shows it."""
+    if verdict.outcome is not Outcome.FAIL:
+        return verdict
+    lines = longest_lines(case.evidence.trace_summary)
+    return replace(verdict, detail=(*verdict.detail, *(f"in the trace: {line}" for line in lines)))
 
 
 def _verdict(checks: list[Check], outside: list[str]) -> Verdict:

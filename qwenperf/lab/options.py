@@ -16,8 +16,9 @@ class Options:
     ``trials`` is how many steady requests are timed; ``steady_budget_s`` stops earlier, after at least two, so that a
     slow rung does not eat a suite's time, and ``steady_least_s`` goes on, up to ``trials_most``, where a few requests
     of a fast engine are over in milliseconds. ``trace_folder`` is the run's folder (``None``: no trace) and ``session``
-    the trace's name in it. ``start_folder`` is where an earlier process left programs. ``logit_check`` and ``roofline``
-    may be turned off by callers who do not ask for them.
+    the trace's name in it; no trace is added to runs whose traces take ``trace_quota_bytes``. ``start_folder`` is where
+    an earlier process left programs. ``logit_check`` and ``roofline`` may be turned off by callers who do not ask for
+    them.
     """
 
     trials: int = 5
@@ -29,6 +30,8 @@ class Options:
     trace_steps: int = 8
     trace_max_bytes: int = 64 * MEGABYTE
     trace_deadline_s: float = 20.0
+    trace_python: bool = False
+    trace_quota_bytes: int = 4000 * MEGABYTE
     start_folder: str | None = None
     logit_check: bool = True
     roofline: bool = True

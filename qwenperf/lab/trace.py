@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from qwenperf import units
 from qwenperf.errors import RefusedCallError
 from qwenperf.lab.forms import Forms
 from qwenperf.lab.options import Options
+from qwenperf.lab.trace_files import trace_bytes
 from qwenperf.measure.capture import Capture, capture
 from qwenperf.schema.records import Finding, Severity
 
@@ -25,10 +27,20 @@ def trace_steps(forms: Forms, options: Options) -> Capture:
       RefusedCallError: an executable refused its arguments, which says something of the engine and not of the trace.
     """
     try:
-        return _capture(forms, options)
+        return _over_quota(options) or _capture(forms, options)
     except RefusedCallError:
         raise
     except Exception as error:  # noqa: BLE001  (the profiler raises what it likes)
+        return Capture(findings=(_lost(error),))
+
+
+def trace_requests(
+    request: Callable[[], object], new_tokens: int, folder: Path, session: str, steps: int = 3
+) -> Capture:
+    """Capture ``steps`` whole, warm requests of ``new_tokens`` each: what a side of a comparison runs."""
+    try:
+        return capture(folder, session, request, steps=steps, tokens_per_step=new_tokens)
+    except Exception as error:  # noqa: BLE001  (as above)
         return Capture(findings=(_lost(error),))
 
 
@@ -41,6 +53,17 @@ def _lost(error: Exception) -> Finding:
     )
 
 
+def _over_quota(options: Options) -> Capture | None:
+    """Return a finding instead of a trace where the runs beside this one leave no room for it."""
+    out = Path(options.trace_folder or ".").resolve().parent
+    used, quota = trace_bytes(out), options.trace_quota_bytes
+    if used <= quota:
+        return None
+    told = f"no trace: those in {out} take {units.byte_count(used)}, over the quota of {units.byte_count(quota)}."
+    advice = f"Make room: qwenperf trace prune {out} --max-size 1GB."
+    return Capture(findings=(Finding(code="trace-quota", severity=Severity.WARNING, message=told, advice=advice),))
+
+
 def _capture(forms: Forms, options: Options) -> Capture:
     folder = Path(options.trace_folder or ".")
     save = partial(
@@ -49,10 +72,11 @@ def _capture(forms: Forms, options: Options) -> Capture:
         options.session,
         max_bytes=options.trace_max_bytes,
         deadline_s=options.trace_deadline_s,
+        python=options.trace_python,
     )
     decode_steps = forms.workload.new_tokens - 1
     if not forms.streams or decode_steps < 2:
-        return save(forms.request, steps=1)
+        return save(forms.request, steps=1, tokens_per_step=max(1, forms.workload.new_tokens))
     stream = Stream(forms=forms)
     steps = min(options.trace_steps, decode_steps - 1)
     return save(stream.step, begin=stream.begin, steps=steps)

@@ -1,140 +1,125 @@
-"""Sums up a trace: how long the steps were, how busy the device was in them, which operations took the time.
+"""Sums up a profile: how long steps took, how busy the device was in them, which operations took the time.
 
-Works on plain spans; how they are read from a profile is ``measure.xplane``'s business.
+What operations took is told of *typical* steps: one that takes twice the median is left out and told apart, so that a
+hiccup of the machine changes no operation. Plain JSON data out; seconds throughout.
 """
 
 from __future__ import annotations
 
-import re
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-_SECONDS = 1e-9
+import numpy as np
 
-_CATEGORIES = (
-    ("matmul", ("dot", "gemm", "gemv", "matmul", "convolution", "ynn", "onednn", "cublas", "cutlass", "einsum")),
-    ("cache update", ("dynamic-update-slice", "dynamic_update_slice", "scatter")),
-    ("collective", ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective", "permute")),
-    ("copy", ("copy", "memcpy", "concatenate", "pad")),
-    ("gather", ("gather", "dynamic-slice", "dynamic_slice")),
-    ("layout", ("transpose", "reshape", "slice")),
-    ("reduction", ("reduce", "argmax", "softmax", "sort", "top-k", "topk")),
-    ("control", ("while", "conditional", "call", "tuple", "infeed", "outfeed")),
-)
+from qwenperf.traces.attribution import coverage, innermost, merged
+from qwenperf.traces.rows import SECONDS, Device, by_key, operation_rows
+from qwenperf.traces.xplane import Profile
 
-
-@dataclass(frozen=True, kw_only=True)
-class Span:
-    """Something that ran: nanoseconds on the trace's own clock; ``track`` is its thread, stream or core."""
-
-    name: str
-    start_ns: float
-    duration_ns: float
-    track: str = ""
-    device: str = ""
-
-    @property
-    def end_ns(self) -> float:
-        """When it ended."""
-        return self.start_ns + self.duration_ns
+VERSION = 2
+TOP = 60
+_SLOW = 2.0
+_HOST_TOP = 8
+PYTHON = "Python"
+"""What the host did where the profiler recorded nothing: the interpreter, or a wait in it."""
 
 
-def summarize(steps: Sequence[Span], operations: Sequence[Span], *, top: int = 20) -> dict[str, Any]:
-    """Return plain JSON data; seconds throughout.
+def summarize(profile: Profile, *, tokens_per_step: int = 1, top: int = TOP) -> dict[str, Any]:
+    """Return plain JSON data; docs/traces.md says what each key means.
 
-    ``device_busy_s`` is the time within steps in which at least one operation ran, averaged over devices;
-    ``host_gap_s`` is the rest of the steps. The time of an operation leaves out the operations nested in it.
+    ``tokens_per_step`` is how many tokens of a row one step makes: 1, or all of them where a step is a whole request.
     """
-    step_s = [step.duration_ns * _SECONDS for step in steps]
-    busy_s = _busy_s(steps, operations)
+    windows = _windows(profile)
+    step_s = [(end - start) * SECONDS for start, end in windows] if profile.steps else []
+    typical = _typical(windows)
+    devices = _devices(profile, typical, windows)
+    busy = _busy(devices, windows)
+    rows = operation_rows(profile, devices)
     return {
-        "steps": len(steps),
+        "version": VERSION,
+        "steps": len(profile.steps),
         "step_s": step_s,
         "step_median_s": statistics.median(step_s) if step_s else None,
-        "device_busy_s": busy_s,
-        "host_gap_s": max(0.0, sum(step_s) - busy_s),
-        "operation_count": len(operations),
-        "operations": _by_name(operations)[:top],
+        "step_busy_s": busy if profile.steps else [],
+        "device_busy_s": sum(busy),
+        "host_gap_s": max(0.0, sum((end - start) * SECONDS for start, end in windows) - sum(busy)),
+        "dispatches": [sum(start <= one < end for one in profile.launches_ps) for start, end in windows],
+        "devices": len(devices),
+        "tokens_per_step": tokens_per_step,
+        "typical_steps": len(typical) if profile.steps else 0,
+        "typical_s": sum(end - start for start, end in typical) * SECONDS,
+        "operation_count": sum(row["count"] for row in rows),
+        "operations": rows[:top],
+        "categories": _categories(rows),
+        "host": _host(profile, devices, typical),
+        "remarks": list(profile.remarks),
     }
 
 
-def _busy_s(steps: Sequence[Span], operations: Sequence[Span]) -> float:
-    devices = defaultdict(list)
-    for operation in operations:
-        devices[operation.device].append((operation.start_ns, operation.end_ns))
-    windows = merge((step.start_ns, step.end_ns) for step in steps)
-    busy = [overlap(merge(spans), windows) for spans in devices.values()]
-    return statistics.fmean(busy) * _SECONDS if busy else 0.0
+def _windows(profile: Profile) -> list[tuple[int, int]]:
+    """Return the steps; without any, the whole time in which operations ran."""
+    if profile.steps:
+        return merged([(step.start_ps, step.end_ps) for step in profile.steps])
+    ends = [(int(track.start_ps[0]), int(track.end_ps.max())) for track in profile.tracks if len(track.key)]
+    return [(min(start for start, _ in ends), max(end for _, end in ends))] if ends else []
 
 
-def merge(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the union of ``intervals`` as disjoint ones, in order."""
-    merged: list[tuple[float, float]] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+def _typical(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    if not windows:
+        return []
+    limit = _SLOW * statistics.median(end - start for start, end in windows)
+    return [(start, end) for start, end in windows if end - start <= limit]
 
 
-def overlap(one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> float:
-    """Return the length that two lists of disjoint, ordered intervals have in common."""
-    total, i, j = 0.0, 0, 0
-    while i < len(one) and j < len(other):
-        total += max(0.0, min(one[i][1], other[j][1]) - max(one[i][0], other[j][0]))
-        if one[i][1] < other[j][1]:
-            i += 1
-        else:
-            j += 1
-    return total
+def _devices(profile: Profile, typical: Sequence[tuple[int, int]], windows: Sequence[tuple[int, int]]) -> list[Device]:
+    found = []
+    for name in dict.fromkeys(track.device for track in profile.tracks):
+        tracks = [track for track in profile.tracks if track.device == name]
+        segments = [innermost(track) for track in tracks]
+        found.append(
+            Device(
+                segments=segments,
+                tracks=tracks,
+                typical=coverage(segments, typical),
+                every=coverage(segments, windows),
+            )
+        )
+    return found
 
 
-def _by_name(operations: Sequence[Span]) -> list[dict[str, Any]]:
-    times: dict[str, list[float]] = defaultdict(list)
-    for operation, self_ns in zip(operations, self_times(operations), strict=True):
-        times[stem(operation.name)].append(self_ns * _SECONDS)
-    total = sum(map(sum, times.values())) or 1.0
-    rows = [
-        {
-            "name": name,
-            "category": category(name),
-            "count": len(spent),
-            "time_s": sum(spent),
-            "share": sum(spent) / total,
-        }
-        for name, spent in times.items()
-    ]
-    return sorted(rows, key=lambda row: (-row["time_s"], row["name"]))
+def _busy(devices: Sequence[Device], windows: Sequence[tuple[int, int]]) -> list[float]:
+    """Return the busy seconds of each window, averaged over devices."""
+    if not devices or not windows:
+        return [0.0] * len(windows)
+    start, end = (np.array([window[side] for window in windows], np.int64) for side in (0, 1))
+    busy = [device.every.between(device.every.busy, start, end) for device in devices]
+    return [float(one) * SECONDS for one in np.mean(busy, axis=0)]
 
 
-def self_times(operations: Sequence[Span]) -> list[float]:
-    """Return the nanoseconds of each operation without those nested in it on the same track (a loop's body)."""
-    spent = [operation.duration_ns for operation in operations]
-    open_spans: dict[str, list[int]] = defaultdict(list)
-    order = sorted(range(len(operations)), key=lambda i: (operations[i].start_ns, -operations[i].duration_ns))
-    for index in order:
-        operation, stack = operations[index], open_spans[operations[index].track]
-        while stack and operations[stack[-1]].end_ns <= operation.start_ns:
-            stack.pop()
-        if stack:
-            spent[stack[-1]] -= operation.duration_ns
-        stack.append(index)
-    return [max(0.0, value) for value in spent]
+def _categories(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        mine = found.setdefault(row["category"], {"count": 0, "time_s": 0.0, "wall_s": 0.0})
+        for name in mine:
+            mine[name] += row[name]
+    return dict(sorted(found.items(), key=lambda item: -item[1]["wall_s"]))
 
 
-def stem(name: str) -> str:
-    """Leave out the compiler's numbering: ``%copy.6`` and ``copy.12.clone`` are both ``copy``."""
-    return re.sub(r"(\.\d+|\.clone|\.remat\d*)+$", "", name.lstrip("%").split(" = ")[0]) or name
-
-
-def category(name: str) -> str:
-    """Sort an operation by its name: matmul, cache update, copy, reduction, ...; ``other`` where it tells nothing."""
-    lowered = name.lower()
-    for kind, words in _CATEGORIES:
-        if any(re.search(rf"(?<![a-z]){re.escape(word)}", lowered) for word in words):
-            return kind
-    return "elementwise" if "fusion" in lowered or "wrapped" in lowered else "other"
+def _host(profile: Profile, devices: Sequence[Device], typical: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Say what the host did in typical steps while no device ran anything."""
+    total = sum(end - start for start, end in typical)
+    work = coverage([one for device in devices for one in device.segments], typical)
+    idle = work.inside - work.busy
+    waited = np.zeros(len(profile.keys))
+    for track in profile.host:
+        segments = innermost(track)
+        waited += by_key(segments, work.between(idle, segments.start, segments.end), len(profile.keys))
+    busy = float(np.mean([device.typical.busy[-1] for device in devices])) if devices else 0.0
+    named = {profile.keys[number].name: float(waited[number]) for number in np.flatnonzero(waited)}
+    gap = float(idle[-1]) if len(idle) else float(total)
+    named[PYTHON] = max(0.0, gap - sum(named.values()))
+    longest = sorted(named.items(), key=lambda item: -item[1])[:_HOST_TOP]
+    return {
+        "gap_s": max(0.0, total - busy) * SECONDS,
+        "doing": [{"name": name, "time_s": spent * SECONDS} for name, spent in longest if spent > 0],
+    }

@@ -24,6 +24,21 @@ def test_a_loop_five_times_slower_fails_its_floor(make_case):
     )
 
 
+def test_a_failure_names_what_takes_the_time_in_the_case_s_trace(make_case):
+    """As far as there is one: without a trace the verdict stands alone."""
+    case = make_case(speed=200.0)
+    row = {"name": "copy", "category": "copy", "source": "cache.py:9", "count": 4, "time_s": 0.03}
+    seen = {"steps": 2, "step_s": [0.01, 0.01], "host_gap_s": 0.004, "operations": [row]}
+    traced = dataclasses.replace(case, evidence=dataclasses.replace(case.evidence, trace_summary=seen))
+    detail = judged(traced, {"decode_tokens_per_s": {"min": 900}}).detail
+    assert detail == (
+        "in the trace: copy (copy) from cache.py:9: 8.00 ms of 10.0 ms a token",
+        "in the trace: host gap: 2.00 ms of 10.0 ms a token",
+    )
+    assert judged(case, {"decode_tokens_per_s": {"min": 900}}).detail == ()
+    assert judged(traced, {"decode_tokens_per_s": {"min": 90}}).detail == ()
+
+
 def test_a_fast_loop_keeps_its_floor(make_case):
     """And says by how much."""
     verdict = judged(make_case(), {"decode_tokens_per_s": {"min": 900}})

@@ -11,7 +11,8 @@ import pytest
 from qwenperf.errors import RefusedCallError
 from qwenperf.lab.forms import Forms
 from qwenperf.lab.options import Options
-from qwenperf.lab.trace import trace_steps
+from qwenperf.lab.trace import trace_requests, trace_steps
+from qwenperf.traces.tokens import per_token
 from qwenperf.workloads.case import Workload
 
 WORK = Workload(prompt_length=2, new_tokens=6)
@@ -44,6 +45,40 @@ def test_a_second_attempt_sees_the_steps_of_the_first(tmp_path):
     capture = trace_steps(forms, options)
     assert capture.findings[0].code == "trace-without-operations"
     assert engine.made == [0, 1, 2, 3, 4] * 2
+
+
+class Whole(Counting):
+    """Generates whole requests only."""
+
+    stream = None
+
+    def generate(self, tokens_BT, new_tokens):
+        """Return zeros that a device made."""
+        return np.asarray(jax.jit(jnp.zeros, static_argnums=(0, 1))((len(tokens_BT), new_tokens), jnp.int32))
+
+
+def test_an_engine_that_cannot_step_is_traced_as_whole_requests(tmp_path):
+    """Times are told per token all the same."""
+    forms = Forms(engine=Whole(), workload=WORK, prompt_BT=np.zeros((1, 2), np.int32))
+    options = Options(trace_folder=str(tmp_path), session="whole")
+    summary = trace_steps(forms, options).summary
+    assert (summary["steps"], summary["tokens_per_step"]) == (1, WORK.new_tokens)
+    requests = trace_requests(forms.request, WORK.new_tokens, tmp_path, "requests", steps=2)
+    assert (requests.summary["steps"], requests.summary["tokens_per_step"]) == (2, WORK.new_tokens)
+    assert per_token(requests.summary).step_s < sum(requests.summary["step_s"]) / WORK.new_tokens
+
+
+def test_over_the_quota_no_trace_is_added_and_the_finding_says_how_to_make_room(tmp_path):
+    """The measurement is whole; nothing is removed behind anybody's back."""
+    old = tmp_path / "old" / "plugins" / "profile" / "case"
+    old.mkdir(parents=True)
+    (old / "vm.xplane.pb").write_bytes(bytes(11))
+    forms = Forms(engine=Working(), workload=WORK, prompt_BT=np.zeros((1, 2), np.int32))
+    capture = trace_steps(forms, Options(trace_folder=str(tmp_path / "run"), session="s", trace_quota_bytes=10))
+    assert (capture.path, capture.findings[0].code) == (None, "trace-quota")
+    assert "11 B, over the quota of 10 B" in capture.findings[0].message
+    assert f"qwenperf trace prune {tmp_path}" in capture.findings[0].advice
+    assert (old / "vm.xplane.pb").exists()
 
 
 class Raising(Counting):

@@ -1,13 +1,21 @@
 """Profiles are saved where viewers look, whole or not at all, and checked."""
 
+import os
+import subprocess
+import sys
+import threading
+import warnings
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from jax.profiler import ProfileData
 
-from qwenperf.errors import OutputError, RecordError, UsageError
-from qwenperf.measure import xplane
+from qwenperf.errors import OutputError, UsageError
 from qwenperf.measure.capture import STEP_NAME, capture, session_name
+from qwenperf.measure.capture_check import BadCaptureError, checked
+from qwenperf.measure.compiles import CompileLog
+from qwenperf.traces import xplane
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +56,44 @@ def test_the_summary_has_our_steps_and_the_devices_operations(saved):
     assert {"matmul"} & {row["category"] for row in summary["operations"]}
 
 
-def test_steps_and_operations_can_be_read_again(saved):
+def test_our_reader_sees_what_jaxs_own_sees(saved):
+    """The same operations, as often, for as long; and our steps."""
     profile = xplane.read(saved[1][1].path, STEP_NAME)
-    assert len(profile.steps) == 3
-    assert all(step.duration_ns > 0 for step in profile.steps)
-    assert profile.operations
-    assert profile.steps[0].start_ns < profile.steps[1].start_ns
+    seen, steps = {}, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the types of JAX's reader have no module
+        for plane in ProfileData.from_file(str(saved[1][1].path)).planes:
+            for line in plane.lines:
+                for event in line.events:
+                    steps += event.name == STEP_NAME
+                    name = next((value for key, value in event.stats if key == "hlo_op"), None)
+                    if name and event.duration_ns > 0:
+                        seen.setdefault(name, []).append(event.duration_ns)
+    ours = {}
+    for track in profile.tracks:
+        for start, end, key in zip(track.start_ps, track.end_ps, track.key, strict=True):
+            ours.setdefault(profile.keys[key].name, []).append((end - start) / 1000)
+    assert len(profile.steps) == steps == 3
+    assert ours.keys() == seen.keys()
+    assert all(sorted(ours[name]) == pytest.approx(sorted(seen[name])) for name in seen)
+
+
+def test_operations_are_joined_with_the_program_that_ran(saved):
+    """Source line, shape and cost come from the program that the profile holds."""
+    rows = saved[1][0].summary["operations"]
+    product = next(row for row in rows if row["category"] == "matmul")
+    assert product["flops"] / product["count"] == 2 * 64**3
+    assert product["bytes"] / product["count"] == 3 * 64 * 64 * 4
+    assert product["shape"] == "f32[64,64]"
+    assert any("test_capture.py:" in row["source"] for row in rows)
+    assert all(row["program"].startswith("jit_") for row in rows)
+
+
+def test_a_capture_compiles_nothing(step, tmp_path):
+    """A profiler that compiled would change what is measured after it."""
+    with CompileLog() as log, log.phase("steady"):
+        assert capture(tmp_path, "quiet", step, steps=2).path is not None
+    assert log.count("steady") == 0
 
 
 def test_a_session_that_is_there_is_kept_and_the_second_is_a_finding(saved, step):
@@ -136,7 +176,61 @@ def test_any_text_makes_a_session_name():
     assert session_name("../..") == "session"
 
 
-def test_a_file_that_is_no_profile_is_an_error_with_its_name(tmp_path):
-    (tmp_path / "broken.xplane.pb").write_bytes(np.full(50, 255, np.uint8).tobytes())
-    with pytest.raises(RecordError, match="broken"):
-        xplane.read(tmp_path / "broken.xplane.pb", STEP_NAME)
+def test_a_second_attempt_at_a_profile_that_is_too_large_takes_fewer_steps(step, saved, tmp_path):
+    """Half the room is enough for half the steps and less."""
+    limit = int(saved[1][0].path.stat().st_size * 1.2)
+    calls = []
+    result = capture(tmp_path, "fits", lambda: calls.append(step()), steps=200, max_bytes=limit)
+    assert len(calls) > 200
+    assert result.path is None or result.summary["steps"] < 200
+    assert left(tmp_path) == ([] if result.path is None else [str(result.path.relative_to(tmp_path))])
+
+
+def test_a_profiler_that_does_not_stop_is_left_behind(step, tmp_path, monkeypatch):
+    """Measuring goes on; the finding says what happened."""
+    release, stop = threading.Event(), jax.profiler.stop_trace
+    monkeypatch.setattr(jax.profiler, "stop_trace", lambda: (release.wait(30), stop()))
+    result = capture(tmp_path, "stuck", step, steps=1, stop_s=0.05)
+    release.set()
+    assert (result.path, result.findings[0].code) == (None, "trace-stuck")
+    for thread in threading.enumerate():
+        if thread.name == "qwenperf-stop-trace":
+            thread.join()
+
+
+def test_a_profile_without_operations_in_its_last_steps_was_cut(saved, tmp_path):
+    """As when the profiler's buffers were full."""
+    file = saved[1][0].path
+    with pytest.raises(BadCaptureError, match="shows 3 of 5 steps"):
+        checked(file.parent, STEP_NAME, 5, max_bytes=10**9, tokens_per_step=1)
+    (tmp_path / "cut.xplane.pb").write_bytes(file.read_bytes()[:-1000])
+    with pytest.raises(BadCaptureError) as caught:
+        checked(tmp_path, STEP_NAME, 3, max_bytes=10**9, tokens_per_step=1)
+    assert (caught.value.code, caught.value.retry_steps) == ("trace-unreadable", 3)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import jax, jax.numpy as jnp
+from qwenperf.measure.capture import capture
+step, calls = jax.jit(lambda x: x @ x), []
+def die():
+    calls.append(1)
+    if len(calls) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return step(jnp.ones((8, 8)))
+capture(Path(sys.argv[1]), "killed", die)
+"""
+
+
+def test_a_process_that_is_killed_while_it_captures_leaves_no_trace_and_no_lock(step, tmp_path):
+    """What it leaves is hidden, and the next capture removes it."""
+    run = tmp_path / "run"
+    done = subprocess.run([sys.executable, "-c", KILLED, run], check=False, env={**os.environ, "JAX_PLATFORMS": "cpu"})
+    assert done.returncode == -9
+    (hidden,) = run.iterdir()
+    assert hidden.name.startswith(".capture-")
+    assert capture(run, "next", step, steps=1).path is not None
+    assert [path.name for path in run.iterdir()] == ["plugins"]
+    assert [path.name for path in (run / "plugins" / "profile").iterdir()] == ["next"]

@@ -1,0 +1,162 @@
+"""Traces on disk, run by run: what there is, how much room it takes, and which to remove. Imports no JAX.
+
+Records are never removed, and nothing outside the two places that qwenperf itself makes: ``plugins/profile`` of a run
+and the hidden folders of captures that were killed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from qwenperf.errors import OutputError
+from qwenperf.measure.capture_folder import PLACE, leftovers
+
+_RECORD = "run.json"
+_SUFFIX = ".xplane.pb"
+_RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}$")
+_UNDER_WAY_S = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedRun:
+    """One folder that holds traces. ``problem`` says what is wrong with it; ``under_way`` that it is still written.
+
+    ``killed`` counts captures whose process was killed; ``changed_s`` is seconds since 1970. Nothing is removed from a
+    folder that is not ``ours``: it may be anybody's.
+    """
+
+    path: str
+    suite: str = ""
+    cases: int = 0
+    sessions: tuple[str, ...] = ()
+    bytes: int = 0
+    killed: int = 0
+    changed_s: float = 0.0
+    under_way: bool = False
+    ours: bool = False
+    problem: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return asdict(self)
+
+
+def traced_runs(out: Path) -> list[TracedRun]:
+    """Return the runs below ``out``, or ``out`` itself where it is one, the newest first."""
+    places = [out] if _is_run(out) else [path for path in _folders(out) if _is_run(path)]
+    return sorted((_look(path) for path in places), key=lambda run: (-run.changed_s, run.path))
+
+
+def trace_bytes(out: Path) -> int:
+    """Return the bytes of all traces of the runs below ``out``."""
+    return sum(_size(file) for file in out.glob(f"*/{PLACE}/*/*{_SUFFIX}"))
+
+
+def choose(runs: Sequence[TracedRun], *, keep: int | None, max_bytes: int | None) -> list[TracedRun]:
+    """Return the runs whose traces go: all but the newest ``keep``, then the oldest until ``max_bytes`` hold the rest.
+
+    A run that is under way stays, and counts.
+    """
+    left = [run for run in runs if run.ours and (run.sessions or run.killed)]
+    gone = [] if keep is None else [run for run in left[keep:] if not run.under_way]
+    left = [run for run in left if run not in gone]
+    total = sum(run.bytes for run in left)
+    for run in reversed(left):
+        if max_bytes is None or total <= max_bytes:
+            break
+        if not run.under_way:
+            gone.append(run)
+            total -= run.bytes
+    return gone
+
+
+def remove(run: TracedRun) -> None:
+    """Remove a run's traces and what killed captures left of it; its record stays.
+
+    Raises:
+      OutputError: the system refuses; names the folder.
+    """
+    folder = Path(run.path)
+    try:
+        if (folder / PLACE).is_dir() and not any(part.is_symlink() for part in (folder / PLACE, folder / PLACE.parent)):
+            shutil.rmtree(folder / PLACE)
+            with suppress(OSError):  # other plugins keep things there too
+                (folder / PLACE.parent).rmdir()
+        for killed in leftovers(folder):
+            shutil.rmtree(killed)
+    except OSError as error:
+        raise OutputError(f"cannot remove the traces of {folder}: {error.strerror or error}.", advice="") from error
+
+
+def sessions(run: Path) -> list[Path]:
+    """Return the traces of a run, one a session."""
+    return sorted(file for file in run.glob(f"{PLACE}/*/*{_SUFFIX}") if file.is_file())
+
+
+def _folders(out: Path) -> list[Path]:
+    try:
+        return [path for path in out.iterdir() if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []
+
+
+def _is_run(path: Path) -> bool:
+    return (path / _RECORD).is_file() or (path / PLACE).is_dir() or bool(leftovers(path))
+
+
+def _look(path: Path) -> TracedRun:
+    files = sessions(path)
+    record, problem = _record(path / _RECORD)
+    cases = record.get("cases")
+    cases = cases if isinstance(cases, list) else []
+    declared = record.get("declared")
+    changed_s = _changed_s(path)
+    unfinished = not record or (isinstance(declared, list) and len(cases) < len(declared))
+    return TracedRun(
+        path=str(path),
+        suite=str(record.get("suite") or ""),
+        cases=len(cases),
+        sessions=tuple(file.parent.name for file in files),
+        bytes=sum(map(_size, files)),
+        killed=len(leftovers(path)),
+        changed_s=changed_s,
+        ours=str(record.get("schema")).startswith("qwenperf.") or bool(_RUN_ID.search(path.name)),
+        under_way=unfinished and not record.get("interrupted") and time.time() - changed_s < _UNDER_WAY_S,
+        problem=problem,
+    )
+
+
+def _record(file: Path) -> tuple[dict[str, Any], str]:
+    """Return what a record holds, or what is wrong with it. The codec would refuse more than a list has to know."""
+    if not file.is_file():
+        return {}, "no run.json"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return {}, "run.json cannot be read"
+    return (found, "") if isinstance(found, dict) else ({}, "run.json holds no record")
+
+
+def _changed_s(path: Path) -> float:
+    """Return when a run was written last."""
+    for place in (path / _RECORD, path):
+        try:
+            return place.stat().st_mtime
+        except OSError:
+            continue
+    return 0.0
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0

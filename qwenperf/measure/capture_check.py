@@ -1,0 +1,86 @@
+"""Looks at a profile that was just written: does it hold the steps and the device's work, and is it whole?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qwenperf import units
+from qwenperf.errors import RecordError
+from qwenperf.schema.records import Finding, Severity
+from qwenperf.traces import xplane
+from qwenperf.traces.summary import summarize
+
+_ROOM = 0.8
+"""The share of the limit that a second, smaller profile aims at."""
+
+
+class BadCaptureError(Exception):
+    """A profile that cannot be used. ``code`` names the finding; ``retry_steps`` is how many to try again, or 0."""
+
+    def __init__(self, code: str, message: str, advice: str, *, retry_steps: int = 0) -> None:
+        super().__init__(message)
+        self.code, self.message, self.advice, self.retry_steps = code, message, advice, retry_steps
+
+    def finding(self) -> Finding:
+        """Return what to tell of it."""
+        return finding(self.code, self.message, self.advice)
+
+
+def finding(code: str, message: str, advice: str, severity: Severity = Severity.WARNING) -> Finding:
+    """Make a finding on a capture."""
+    return Finding(code=code, severity=severity, message=message, advice=advice)
+
+
+def checked(
+    saved: Path, step_name: str, done: int, *, max_bytes: int, tokens_per_step: int
+) -> tuple[Path, dict[str, Any], tuple[Finding, ...]]:
+    """Return the profile below ``saved``, its summary and remarks on it.
+
+    Raises:
+      BadCaptureError: there is none, or it does not show the ``done`` steps and work of the device.
+    """
+    file = next(iter(sorted(saved.glob("*.xplane.pb"))), None)
+    if file is None or file.stat().st_size == 0:
+        raise BadCaptureError(
+            "trace-empty", "the profiler wrote no profile.", "See `jax.profiler` logs.", retry_steps=done
+        )
+    size = file.stat().st_size
+    if size > max_bytes:
+        told = (
+            f"the trace of {done} steps has {units.byte_count(size)}, over the limit of {units.byte_count(max_bytes)}."
+        )
+        fewer = int(done * max_bytes / size * _ROOM)
+        raise BadCaptureError("trace-too-large", told, "Trace fewer steps, or raise the limit.", retry_steps=fewer)
+    try:
+        profile = xplane.read(file, step_name)
+    except RecordError as error:
+        raise BadCaptureError("trace-unreadable", error.message, "", retry_steps=done) from error
+    _check(profile, done)
+    summary = summarize(profile, tokens_per_step=tokens_per_step)
+    return file, {**summary, "bytes": size}, tuple(_remarks(summary))
+
+
+def _check(profile: xplane.Profile, done: int) -> None:
+    planes = ", ".join(profile.planes)
+    fewer = max(1, done // 2)
+    if len(profile.steps) != done:
+        told = f"the trace shows {len(profile.steps)} of {done} steps; planes: {planes}."
+        raise BadCaptureError("trace-incomplete", told, "Trace fewer steps.", retry_steps=fewer)
+    if not profile.tracks:
+        told = f"the trace has steps and no device operation; planes: {planes}."
+        advice = "The step may do no device work, or this backend reports no operations to the profiler."
+        raise BadCaptureError("trace-without-operations", told, advice, retry_steps=done)
+    last = max(int(track.end_ps.max()) for track in profile.tracks)
+    if last <= profile.steps[-1].start_ps:
+        seen = sum(step.start_ps < last for step in profile.steps)
+        told = f"operations are recorded in {seen} of {done} steps, and none after: the trace was cut."
+        raise BadCaptureError("trace-truncated", told, "Trace fewer steps.", retry_steps=fewer)
+
+
+def _remarks(summary: dict[str, Any]) -> list[Finding]:
+    """Tell what the profiler complained of."""
+    return [
+        finding("trace-remark", f"the profiler says: {text}", "See docs/traces.md.", Severity.NOTE)
+        for text in summary["remarks"][:3]
+    ]

@@ -1,0 +1,81 @@
+"""What one run of an instruction costs, from shapes: arithmetic, and bytes read and written.
+
+An update in place and a slice count only what they touch. These are lower bounds of what a device does: a place on a
+roofline, not a measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from qwenperf.traces.hlo_proto import Computation, Instruction, Module
+
+_FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "while", "conditional", "call", "after-all"}
+_MOVES = {"copy", "transpose", "reshape", "broadcast", "concatenate", "pad", "reverse", "iota", "convert", "fusion"}
+_SLICES = {"dynamic-slice", "gather", "slice"}
+_UPDATE = "dynamic-update-slice"
+
+
+def inside(module: Module, instruction: Instruction) -> Iterator[tuple[Computation, Instruction]]:
+    """Yield what a fusion computes, with the computation that holds it."""
+    for number in instruction.calls:
+        called = module.computations.get(number)
+        if called is not None:
+            yield from ((called, one) for one in called.instructions.values() if one.opcode != "parameter")
+
+
+def flops(computation: Computation, instruction: Instruction) -> int:
+    """Return the arithmetic of one instruction: two operations a term of a product, one an element of the rest."""
+    if instruction.opcode in _FREE | _MOVES | _SLICES | {_UPDATE}:
+        return 0
+    operand = computation.instructions.get(instruction.operands[0]) if instruction.operands else None
+    if instruction.opcode == "dot" and operand is not None:
+        sizes = operand.shape.sizes
+        summed = math.prod(sizes[axis] for axis in instruction.contracted if axis < len(sizes))
+        return 2 * instruction.shape.elements * summed
+    if instruction.opcode in {"reduce", "reduce-window"} and operand is not None:
+        return operand.shape.elements
+    return instruction.shape.elements
+
+
+def moved_bytes(module: Module, computation: Computation, instruction: Instruction) -> int:
+    """Return the bytes of operands and result that one run touches."""
+    if instruction.opcode in _FREE:
+        return 0
+    operands = [computation.instructions[one] for one in instruction.operands if one in computation.instructions]
+    if instruction.opcode in {"dynamic-slice", "gather"}:
+        return 2 * instruction.shape.bytes
+    if instruction.opcode == _UPDATE and len(operands) > 1:
+        return 2 * operands[1].shape.bytes
+    called = module.computations.get(instruction.calls[0]) if instruction.calls else None
+    if instruction.opcode == "fusion" and called is not None:
+        return _fused_bytes(called, operands)
+    return instruction.shape.bytes + sum(one.shape.bytes for one in operands)
+
+
+def _fused_bytes(called: Computation, operands: list[Instruction]) -> int:
+    update = _update(called)
+    result = called.instructions.get(called.root) if update is None else called.instructions.get(update.operands[1])
+    total = result.shape.bytes if result is not None else 0
+    for parameter in called.instructions.values():
+        if parameter.opcode == "parameter" and parameter.number < len(operands):
+            total += _read_bytes(called, parameter, operands[parameter.number], update)
+    return total
+
+
+def _update(called: Computation) -> Instruction | None:
+    """Return the update in place that a fusion ends with, if it does."""
+    root = called.instructions.get(called.root)
+    while root is not None and root.opcode in {"bitcast", "copy"} and root.operands:
+        root = called.instructions.get(root.operands[0])
+    return root if root is not None and root.opcode == _UPDATE and len(root.operands) > 1 else None
+
+
+def _read_bytes(called: Computation, parameter: Instruction, operand: Instruction, update: Instruction | None) -> int:
+    users = [one for one in called.instructions.values() if parameter.id in one.operands]
+    if update is not None and users == [update] and update.operands[0] == parameter.id:
+        return 0
+    if users and all(one.opcode in _SLICES and one.operands[0] == parameter.id for one in users):
+        return sum(one.shape.bytes for one in users)
+    return operand.shape.bytes

@@ -1,0 +1,65 @@
+"""Traces as lines of text: numbers first, names last, and how far an operation is from the roofline."""
+
+import pytest
+
+from qwenperf.report.terminal import render
+from qwenperf.report.traces import diff_report, run_lines, trace_report
+from qwenperf.schema.records import Roofline
+from qwenperf.traces.diff import diff
+
+ROOFLINE = Roofline(bytes_per_s=1e9, flops_per_s=1e9)
+
+
+def summary(*, flops=0.0, moved=0.0, wall_s=0.004):
+    row = {"name": "dot", "category": "matmul", "source": "model.py:3", "count": 4, "wall_s": wall_s}
+    return {
+        "steps": 5,
+        "step_s": [0.002] * 4 + [0.1],
+        "typical_steps": 4,
+        "typical_s": 0.008,
+        "operations": [{**row, "flops": flops, "bytes": moved}],
+        "categories": {"matmul": {"wall_s": wall_s}},
+        "host": {"gap_s": 0.008 - wall_s, "doing": []},
+        "dispatches": [1, 1, 1, 1, 1],
+    }
+
+
+def lines_of(**more):
+    told = trace_report("case", summary(**more), roofline=ROOFLINE, timed_s=0.0018, top=5)
+    return render(told).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("costs", "told"),
+    [
+        ({"moved": 2e6}, "50% memory"),
+        ({"flops": 1e6, "moved": 1e3}, "25% arithmetic"),
+        ({"moved": 8e6}, ">100% memory"),
+        ({}, "-"),
+    ],
+)
+def test_an_operation_s_place_on_the_roofline_is_the_time_it_had_to_take(costs, told):
+    line = next(line for line in lines_of(**costs) if "dot" in line)
+    assert line == f"   1.00 ms   50%      1 {told:>15}  dot: matmul from model.py:3"
+
+
+def test_slow_steps_and_the_time_without_the_profiler_are_told():
+    lines = lines_of()
+    assert lines[1] == "5 steps, 2.00 ms a token; the device is busy 50% of it; 1 programs a step"
+    assert lines[2].startswith("1 of them took twice the median or more and are left out below; they add 19.6 ms")
+    assert lines[3] == "without the profiler a token took 1.80 ms"
+
+
+def test_a_diff_names_both_cases_and_what_is_unexplained():
+    found = diff(summary(), summary(wall_s=0.006), timed_base_s=0.001, timed_head_s=0.002)
+    text = render(diff_report("a", "b", found, top=1))
+    assert text.startswith("a -> b\na token in the traces: 2.00 ms -> 2.00 ms (+0 s)\n")
+    assert "the traces leave +1.00 ms of that unexplained, 100% of it" in text
+    assert "   1.00 ms    1.50 ms    +500 us  dot: matmul, from model.py:3" in text
+    assert "   1.00 ms     500 us    -500 us  1 more" in text
+
+
+def test_a_run_is_one_line_however_long_its_path():
+    run = {"path": "p" * 200, "sessions": ["a", "b"], "bytes": 1500, "suite": "smoke", "problem": "no run.json"}
+    text = render(run_lines([{**run, "under_way": True, "killed": 2}]))
+    assert text.splitlines()[1] == f"     2  1.50 kB  {'p' * 200}  smoke, no run.json, under way, 2 killed captures"

@@ -17,6 +17,7 @@ NAMES = (
     "docs/ladder.md",
     "qwenperf/schema/run.v1.json",
     "qwenperf/schema/comparison.v1.json",
+    "qwenperf/schema/aot.v1.json",
 )
 
 

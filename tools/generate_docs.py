@@ -18,7 +18,7 @@ import click
 
 from qwenperf.cli import main as command
 from qwenperf.schema.metrics import REGISTRY, Kind, MetricDefinition
-from qwenperf.schema.published import comparison_schema, run_schema
+from qwenperf.schema.published import aot_schema, comparison_schema, run_schema
 from qwenperf.workloads.approximate import LOGIT_ERROR
 from qwenperf.workloads.claims import CLAIMS, SIZE_CLAIMS, Source
 from qwenperf.workloads.engine import RUNGS, EngineSettings
@@ -125,6 +125,11 @@ def comparison_schema_file() -> str:
     return json.dumps(comparison_schema(), indent=2) + "\n"
 
 
+def aot_schema_file() -> str:
+    """Return qwenperf/schema/aot.v1.json."""
+    return json.dumps(aot_schema(), indent=2) + "\n"
+
+
 def commands_page() -> str:
     """Return docs/cli.md: the help of every command, as people see it at 80 columns."""
     parts = ["# Commands\n\nMade from the commands' own help by `tools/generate_docs.py`.\n"]
@@ -153,6 +158,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/ladder.md": ladder_page,
     "qwenperf/schema/run.v1.json": schema_file,
     "qwenperf/schema/comparison.v1.json": comparison_schema_file,
+    "qwenperf/schema/aot.v1.json": aot_schema_file,
 }
 
 

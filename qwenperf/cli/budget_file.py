@@ -8,6 +8,8 @@ from typing import Any
 
 from qwenperf.cli.config import Project, qwenperf_table, read_toml
 from qwenperf.errors import ConfigError
+from qwenperf.gate import aot_budget
+from qwenperf.gate.aot_budget import ProgramBudgets
 from qwenperf.gate.budget import TABLE, parse
 from qwenperf.gate.budget_set import BudgetSet
 
@@ -24,6 +26,13 @@ def find_budgets(project: Project, file: Path | None) -> BudgetSet:
     if "budgets" not in table:
         raise ConfigError(f"{file} has no {TABLE}.")
     return _parse(table["budgets"], str(file))
+
+
+def find_program_budgets(project: Project, file: Path | None) -> ProgramBudgets:
+    """Return the budgets of compiled programs, those whose glob has an ``@``; errors as ``find_budgets``."""
+    find_budgets(project, file)  # what is wrong with the others is said too
+    table = project.table.get("budgets", {}) if file is None else qwenperf_table(read_toml(file), str(file))["budgets"]
+    return aot_budget.parse(table, f"{file or project.file} {TABLE}")
 
 
 def budgets_line(project: Project, file: Path | None, budgets: BudgetSet) -> str:

@@ -10,15 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
 from qwenperf.errors import ConfigError, nearest_advice
+from qwenperf.schema.analysis import AotCase, AotRecord
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import Finding, Outcome, Severity, Verdict
 
 ACCEPTED, QUARANTINED = "accepted", "quarantined"
 TRAILER = "Qwenperf-Accept"
 _NEVER = ("tokens", "inventory")
+
+_Record = TypeVar("_Record", ComparisonRecord, AotRecord)
+_Case = TypeVar("_Case", ComparedCase, AotCase)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +81,15 @@ def _quarantine(pattern: str, entry: object, here: str) -> Excuse:
     return Excuse(pattern=pattern, reason=reason, kind=QUARANTINED, until=until)
 
 
-def excuse(comparison: ComparisonRecord, excuses: Sequence[Excuse], today: date) -> ComparisonRecord:
-    """Return the comparison with excused verdicts marked, and a finding for each quarantine that is over."""
+def excuse(record: _Record, excuses: Sequence[Excuse], today: date) -> _Record:
+    """Return the record with excused verdicts marked, and a finding for each quarantine that is over."""
     holding = [one for one in excuses if one.holds(today)]
-    over = tuple(_over(one) for one in excuses if not one.holds(today))
-    cases = tuple(_excused(case, holding) for case in comparison.cases)
-    return replace(comparison, cases=cases, findings=(*comparison.findings, *over))
+    over: tuple[Finding, ...] = tuple(_over(one) for one in excuses if not one.holds(today))
+    cases = tuple(_excused(case, holding) for case in record.cases)
+    return replace(record, cases=cases, findings=(*record.findings, *over))
 
 
-def _excused(case: ComparedCase, excuses: Sequence[Excuse]) -> ComparedCase:
+def _excused(case: _Case, excuses: Sequence[Excuse]) -> _Case:
     found = next((one for one in excuses if fnmatchcase(case.id, one.pattern)), None)
     if found is None:
         return case

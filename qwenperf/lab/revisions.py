@@ -6,6 +6,7 @@ changes, and the folder is whole or absent. An environment is made where a commi
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -48,7 +49,7 @@ class Repository:
           UsageError: it is in none, or git is not there.
         """
         root = _git(folder, "rev-parse", "--show-toplevel")
-        return cls(root=Path(root), cache=cache or _default_cache())
+        return cls(root=Path(root), cache=cache or default_cache())
 
     def resolve(self, revision: str) -> str:
         """Return the commit that ``revision`` names.
@@ -88,14 +89,17 @@ class Repository:
           MeasurementError: its environment cannot be made.
         """
         if revision == WORKING_TREE:
+            tree = self.snapshot()
+            compile_tree(tree, sys.executable)
             return Side(
-                name=name, label="working tree", kind="revision", root=self.snapshot(), python=sys.executable,
+                name=name, label="working tree", kind="revision", root=tree, python=sys.executable,
                 commit=describe_commit(self.root),
             )  # fmt: skip
         sha = self.resolve(revision)
         tree = self.export(sha)
         label = revision if sha.startswith(revision) else f"{revision} ({sha[:10]})"
         python = self.python_for(tree)
+        compile_tree(tree, python)
         return Side(name=name, label=label, kind="revision", root=tree, python=python, commit={"sha": sha})
 
     def trailers(self, base: str, key: str) -> tuple[str, ...]:
@@ -147,7 +151,19 @@ def own_code(root: Path, cache: Path | None = None) -> Path:
     """Return a copy of the code in ``root`` where it is a git checkout; an installed package stays as it is."""
     if not (root / ".git").exists():
         return root
-    return Repository(root=root, cache=cache or _default_cache()).snapshot()
+    tree = Repository(root=root, cache=cache or default_cache()).snapshot()
+    compile_tree(tree, sys.executable)
+    return tree
+
+
+def compile_tree(tree: Path, python: str) -> None:
+    """Leave the byte code of the package in ``tree``: every process of a comparison would make it anew otherwise.
+
+    Where the environment forbids writing it, none does it by itself. What does not compile is told by its process.
+    """
+    command = [python, "-m", "compileall", "-q", str(tree / "qwenperf")]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(command, capture_output=True, timeout=_GIT_LIMIT_S, check=False)
 
 
 def jax_side(name: str, version: str, root: Path, cache: Path | None = None, python: str | None = None) -> Side:
@@ -172,7 +188,7 @@ def jax_side(name: str, version: str, root: Path, cache: Path | None = None, pyt
     interpreter = python or sys.executable
     text = "\n".join((version, interpreter, sys.version, project.read_text(encoding="utf-8")))
     key = hashlib.sha256(text.encode()).hexdigest()[:20]
-    folder = (cache or _default_cache()) / "environments" / f"jax-{version}-{key}"
+    folder = (cache or default_cache()) / "environments" / f"jax-{version}-{key}"
     requirements = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
     install(folder, [f"jax=={version}", f"jaxlib=={version}", *requirements], interpreter)
     return Side(name=name, label=f"jax {version}", kind="jax", root=root, python=str(folder / "bin" / "python"))
@@ -245,6 +261,6 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _default_cache(environ: Mapping[str, Any] = os.environ) -> Path:
+def default_cache(environ: Mapping[str, Any] = os.environ) -> Path:
     """Return the folder for trees and environments, as the XDG base directory specification says."""
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"

@@ -35,6 +35,20 @@ class TargetRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Argument:
+    """One array that a program is called with. ``path`` is its key path (``params.layers.w_gate_up``).
+
+    ``shape`` has no layout (``bf16[24,896,9728]``); shape and ``bytes`` are those of one *device*'s part of it.
+    """
+
+    path: str
+    shape: str
+    bytes: int
+    donated: bool = False
+    extra: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class OperationCost:
     """One instruction that a device runs. Costs are of all its ``runs`` in one call of the program, loops included.
 
@@ -172,12 +186,18 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class AotCase:
-    """One program compiled for one target. ``id``: ``<case>@<target>/<program>``; ``error`` says why there is none."""
+    """One program compiled for one target. ``id``: ``<case>@<target>/<program>``; ``error`` says why there is none.
+
+    ``arguments`` are known before anything compiles, so that a program that does not fit still names them. ``status``
+    is ``failed`` where the compiler refuses the program or crashes (``extra.crashed``), ``missing`` where there is no
+    such compiler here.
+    """
 
     id: str
     target: TargetRecord
     spec: Json = field(default_factory=dict)
     status: Status = Status.MEASURED
+    arguments: tuple[Argument, ...] = ()
     program: ProgramAnalysis | None = None
     estimate: Estimate | None = None
     fit: Fit | None = None

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qwenperf.errors import RecordError
+from qwenperf.schema.analysis import AotCase, AotRecord
 from qwenperf.schema.comparison import ComparisonRecord, RoundRecord
 from qwenperf.schema.hints import show
 from qwenperf.schema.metrics import REGISTRY
@@ -104,3 +105,29 @@ def _check_round(one: RoundRecord, path: str) -> None:
             raise RecordError(f"{path}.{name} has {len(times)} times for the order {one.order}.")
     if min(one.wall_s) <= 0 or min(one.cpu_s) < 0:
         raise RecordError(f"{path} has a time that is not positive.")
+
+
+def check_aot(record: AotRecord) -> None:
+    """Refuse a record whose programs cannot be told apart, or have sizes below 0.
+
+    Raises:
+      RecordError: names the key path.
+    """
+    seen: dict[str, int] = {}
+    for index, case in enumerate(record.cases):
+        if case.id in seen:
+            raise RecordError(f"cases[{index}].id is {show(case.id)}, which is the id of cases[{seen[case.id]}] too.")
+        seen[case.id] = index
+        _check_program(case, f"cases[{index}]")
+
+
+_COUNTED = ("flops", "hbm_bytes", "argument_bytes", "output_bytes", "temp_bytes", "alias_bytes", "peak_bytes")
+
+
+def _check_program(case: AotCase, path: str) -> None:
+    if case.target.chips < 1 or case.target.devices < 1:
+        raise RecordError(f"{path}.target has {case.target.chips} chips and {case.target.devices} devices.")
+    for name in _COUNTED:
+        value = None if case.program is None else getattr(case.program, name)
+        if value is not None and value < 0:
+            raise RecordError(f"{path}.program.{name} is {show(value)}, which is below 0.")

@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from qwenperf.errors import RecordError
-from qwenperf.schema.checking import check_comparison, check_run
+from qwenperf.schema.analysis import AOT_SCHEMA, AotCase, AotRecord
+from qwenperf.schema.checking import check_aot, check_comparison, check_run
 from qwenperf.schema.comparison import COMPARISON_SCHEMA, ComparisonRecord
 from qwenperf.schema.hints import show
 from qwenperf.schema.reading import decode
@@ -29,7 +30,7 @@ Record = TypeVar("Record")
 _ARRAY_OF_NUMBERS = re.compile(r"\[\s*\n\s*(-?[0-9][0-9.eE+-]*(?:,\s+-?[0-9][0-9.eE+-]*)*)\s*\n\s*\]")
 
 
-def to_json(record: RunRecord | CaseRecord | ComparisonRecord) -> dict[str, Any]:
+def to_json(record: RunRecord | CaseRecord | ComparisonRecord | AotRecord | AotCase) -> dict[str, Any]:
     """Return ``record`` as plain JSON data.
 
     Raises:
@@ -39,7 +40,7 @@ def to_json(record: RunRecord | CaseRecord | ComparisonRecord) -> dict[str, Any]
     return written
 
 
-def dumps(record: RunRecord | CaseRecord | ComparisonRecord) -> str:
+def dumps(record: RunRecord | CaseRecord | ComparisonRecord | AotRecord | AotCase) -> str:
     """Return ``record`` as JSON text: indented, arrays of numbers on one line, a newline at the end."""
     text = json.dumps(to_json(record), indent=1, allow_nan=False)
     # A string cannot hold a raw line break, so only real arrays match.
@@ -82,6 +83,28 @@ def comparison_from_json(data: object, source: str = "") -> ComparisonRecord:
 def comparison_loads(text: str, source: str = "") -> ComparisonRecord:
     """Read a comparison from JSON text; errors as ``from_json``, also for text that is no JSON."""
     return comparison_from_json(_parse(text, source), source)
+
+
+def aot_from_json(data: object, source: str = "") -> AotRecord:
+    """Read a record of compiled programs from plain JSON data; errors as ``from_json``."""
+    prefix = f"{source}: " if source else ""
+    _check_schema(data, AOT_SCHEMA, prefix)
+    record = _read(data, AotRecord, prefix)
+    try:
+        check_aot(record)
+    except RecordError as error:
+        raise RecordError(prefix + error.message, advice=error.advice) from None
+    return record
+
+
+def aot_loads(text: str, source: str = "") -> AotRecord:
+    """Read a record of compiled programs from JSON text; errors as ``from_json``, also for text that is no JSON."""
+    return aot_from_json(_parse(text, source), source)
+
+
+def aot_case_from_json(data: object, source: str = "") -> AotCase:
+    """Read one program compiled for one target from plain JSON data; errors as ``from_json``."""
+    return _read(data, AotCase, f"{source}: " if source else "")
 
 
 def _check_schema(data: object, known: str, prefix: str) -> None:

@@ -1,6 +1,7 @@
-"""The JSON Schemas of a run and of a comparison, made from the records: the files cannot drift from the code.
+"""The JSON Schemas of a run, a comparison and compiled programs, made from the records: the files cannot drift.
 
-``run.v1.json`` and ``comparison.v1.json`` beside this module are its output (``tools/generate_docs.py`` writes them).
+``run.v1.json``, ``comparison.v1.json`` and ``aot.v1.json`` beside this module are its output; they are written by
+``tools/generate_docs.py``.
 Unknown keys are allowed everywhere: readers keep them.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import is_dataclass
 from enum import StrEnum
 from typing import Any, get_args
 
+from qwenperf.schema.analysis import AOT_SCHEMA, AotRecord
 from qwenperf.schema.comparison import COMPARISON_SCHEMA, ComparisonRecord
 from qwenperf.schema.hints import Hint, is_required, known_fields, optional_of, origin_of
 from qwenperf.schema.records import SCHEMA, RunRecord
@@ -29,6 +31,11 @@ def run_schema() -> dict[str, Any]:
 def comparison_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of ``comparison.json``."""
     return _published(ComparisonRecord, COMPARISON_SCHEMA)
+
+
+def aot_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of ``aot.json``."""
+    return _published(AotRecord, AOT_SCHEMA)
 
 
 def _published(kind: Hint, name: str) -> dict[str, Any]:

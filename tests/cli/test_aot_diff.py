@@ -1,0 +1,89 @@
+"""``qwenperf aot diff`` of two saved records: a table for people, a record for tools, the exit code of the verdict."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from qwenperf.cli.aot_diff import command
+from qwenperf.errors import QwenperfError
+from qwenperf.schema.codec import aot_from_json, dumps
+
+_SPEC = importlib.util.spec_from_file_location("aot_records", Path(__file__).parents[1] / "gate" / "aot_records.py")
+made = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(made)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Two records: a good one in a folder, and a file with a relayout of a weight."""
+    head = made.good_case(made.good_program(fingerprint="b", temp_bytes=717_000_000, copies=(made.RELAYOUT,)))
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "aot.json").write_text(dumps(made.record()))
+    (tmp_path / "head.json").write_text(dumps(made.record(head)))
+    return str(tmp_path / "base"), str(tmp_path / "head.json")
+
+
+def diff(*arguments):
+    """Run the command in this process: it compiles nothing."""
+    done = CliRunner().invoke(command, arguments, standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done.return_value, done.output
+
+
+def test_what_grew_fails_with_its_cause(saved):
+    """Exit code 1, and the line that is to be mended."""
+    code, text = diff(*saved)
+    assert code == 1
+    told = "temporary memory 700 kB -> 717 MB: copy of `params.layers.w_gate_up` (bf16[24,896,9728]) to another layout"
+    assert told in text
+
+
+def test_a_record_is_the_same_as_itself(saved):
+    """Exit code 0."""
+    code, text = diff(saved[0], saved[0])
+    assert code == 0
+    assert "v7x-4: the same program" in text
+
+
+def test_json_is_one_record_with_verdicts_and_the_numbers_of_both_sides(saved):
+    """Tools read what people see."""
+    code, text = diff(*saved, "--json")
+    record = aot_from_json(json.loads(text))
+    (verdict,) = [one for one in record.cases[0].verdicts if one.gate == "temp_bytes"]
+    assert (code, verdict.data["base"], verdict.data["head"]) == (1, 700_000, 717_000_000)
+    assert record.extra["base"]["id"] == "r1"
+
+
+def test_quarantine_excuses_a_program_for_a_while(saved, tmp_path, monkeypatch):
+    """The failure stays visible and decides nothing."""
+    entry = '"*@v7x-*" = { reason = "new compiler", until = 2999-01-01 }'
+    (tmp_path / "pyproject.toml").write_text(f"[tool.qwenperf.quarantine]\n{entry}\n")
+    monkeypatch.chdir(tmp_path)
+    code, text = diff(*saved)
+    assert code == 0
+    assert "quarantined until 2999-01-01: new compiler" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("{base}", "HEAD"), "give two of them"),
+        (("{base}", "{head}", "--jax", "0.10.1", "0.10.2"), "--jax has no meaning for two saved records"),
+        (("{base}", "{head}", "--batch", "8"), "--batch has no meaning for two saved records"),
+        (("main", "topic", "--jax", "0.10.1", "0.10.2"), "exclude each other"),
+        (("main", "--engines", "cached", "naive"), "exclude each other"),
+        (("--libtpu", "new", "old"), "is no version of libtpu"),
+        (("{base}", "{broken}"), "is not JSON"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(saved, tmp_path, arguments, told):
+    """Nothing is compiled for it."""
+    (tmp_path / "broken.json").write_text("{")
+    named = {"base": saved[0], "head": saved[1], "broken": str(tmp_path / "broken.json")}
+    with pytest.raises(QwenperfError) as error:
+        diff(*(part.format_map(named) for part in arguments))
+    assert told in str(error.value)

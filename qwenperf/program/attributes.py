@@ -6,6 +6,7 @@ garbled.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d{1,12})"')
 _CYCLES = re.compile(r'"estimated_cycles":"(\d{1,20})"')
 _TARGET = re.compile(r'custom_call_target="((?:[^"\\]|\\.)*)"')
 _GROUPS = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d, {}]*\})\}")
+_MESH_GROUPS = re.compile(r"replica_groups=mesh\[(?P<sizes>[^\[\]]*)\][^{}]*\{(?P<axes>[^{}]*)\}")
 _IOTA_GROUPS = re.compile(r"replica_groups=\[(\d{1,9}),(\d{1,9})\]<=")
 _OP_NAME = re.compile(r'op_name="(?P<name>(?:[^"\\]|\\.)*)"')
 _ALIAS = re.compile(r"\{(?P<output>[\d, ]*)\}: \((?P<parameter>\d{1,6}), \{(?P<index>[\d, ]*)\}")
@@ -106,11 +108,21 @@ def group_size(text: str) -> int | None:
     iota = _IOTA_GROUPS.search(text)
     if iota:
         return int(iota[2])
+    mesh = _MESH_GROUPS.search(text)
+    if mesh:
+        return _mesh_size(mesh["sizes"], mesh["axes"])
     groups = _GROUPS.search(text)
     if not groups or text[groups.start()] == "s":
         return 2 if groups else None
     first = groups[1].partition("}")[0]
     return len(numbers(first)) or None
+
+
+def _mesh_size(sizes: str, names: str) -> int:
+    """Multiply the sizes of the axes of a mesh that take part; of an axis that is divided, its part."""
+    known = dict(re.findall(r"'(\w+)'=(\d{1,9})", sizes))
+    taken = re.findall(r"'(\w+)'(?::\(\d+\)(\d{1,9}))?", names)
+    return math.prod(int(part or known.get(name, 1)) for name, part in taken)
 
 
 def op_name(text: str) -> str:
@@ -154,6 +166,12 @@ def axes(text: str, name: str) -> tuple[int, ...]:
     """Return the axes of an attribute such as ``lhs_contracting_dims={1}``."""
     match = re.search(rf"\b{name}=\{{([\d, ]*)\}}", text)
     return numbers(match[1]) if match else ()
+
+
+def channel(text: str) -> str:
+    """Return the number of the channel of an exchange; empty where it has none."""
+    match = re.search(r"\bchannel_id=(\d{1,9})", text)
+    return match[1] if match else ""
 
 
 def direction(text: str) -> str:

@@ -30,7 +30,7 @@ def category(module: Module, operation: Operation, weights: Container[int] = ())
     """
     inside = tuple(_inside(module, operation))
     opcodes = {one.opcode for one in inside}
-    if any(collectives.kind(one) for one in inside):
+    if any(map(collectives.kind, inside)) and not any(map(_is_product, inside)):
         return "collective"
     if opcodes & _HOST or "callback" in attributes.custom_target(operation.attributes):
         return "host"
@@ -64,7 +64,7 @@ def _of_contents(module: Module, operation: Operation, inside: tuple[Operation, 
         return "reduction"
     if opcodes & _GATHERS:
         return "gather"
-    return "copy" if opcodes <= _COPIES else "elementwise"
+    return "copy" if opcodes <= {*_COPIES, "convert"} else "elementwise"
 
 
 def _is_product(operation: Operation) -> bool:

@@ -30,11 +30,15 @@ def kind(operation: Operation) -> str:
 
 def _collectives(module: Module, schedule: Schedule) -> Iterator[Collective]:
     for computation, runs in schedule.runs.items():
+        per_layer = is_per_layer(module, schedule, computation)
+        seen: set[str] = set()
         for operation in module.computations[computation]:
             for one in _inside(module, operation):
-                yield _collective(
-                    module, one, told=operation, runs=runs, per_layer=is_per_layer(module, schedule, computation)
-                )
+                channel = attributes.channel(one.attributes) if one is not operation else ""
+                # One exchange that goes on during several fusions is written in each of them.
+                if channel not in seen or not channel:
+                    seen.add(channel)
+                    yield _collective(module, one, told=operation, runs=runs, per_layer=per_layer)
 
 
 def _inside(module: Module, operation: Operation) -> Iterator[Operation]:
@@ -42,9 +46,7 @@ def _inside(module: Module, operation: Operation) -> Iterator[Operation]:
     if kind(operation):
         yield operation
     elif operation.opcode == "fusion":
-        for one in module.computations.get(operation.calls, ()):
-            if kind(one):
-                yield one
+        yield from (one for one in module.computations.get(operation.calls, ()) if kind(one))
 
 
 def is_per_layer(module: Module, schedule: Schedule, computation: str) -> bool:
@@ -66,7 +68,7 @@ def _has_stack(module: Module, trips: int, operation: Operation) -> bool:
 
 def _collective(module: Module, operation: Operation, *, told: Operation, runs: int, per_layer: bool) -> Collective:
     results = arrays(traffic.result_type(operation))
-    source = told if told.source or not operation.source else operation
+    source = operation if operation.source else told
     extra: dict[str, object] = {}
     group = attributes.group_size(operation.attributes)
     if group:

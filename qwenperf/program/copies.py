@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from qwenperf.program import buffers, traffic
-from qwenperf.program.facts import short_source
+from qwenperf.program import buffers, lines, traffic
 from qwenperf.program.hlo import Module, Operation
 from qwenperf.program.loops import Schedule
 from qwenperf.program.shapes import HOST_SPACE, Array, array, members
@@ -22,6 +21,8 @@ _MOVES = frozenset(
 )
 _REORDERS = frozenset({"transpose", "reshape", "reverse"})
 _SLICES = frozenset({"slice", "dynamic-slice", "slice-start", "dynamic-slice-start"})
+_OF_ARGUMENTS = frozenset({"slice", "broadcast"})
+"""Kinds that are worth telling of arguments only: slices of intermediate values are everywhere."""
 _SAME_BYTES = frozenset({"bitcast", "copy-done", "slice-done", "dynamic-slice-done", "optimization-barrier"})
 _MADE = frozenset({"constant", "iota", "rng", "partition-id", "replica-id"})
 """What is laid out from nothing is no copy of anything."""
@@ -50,9 +51,9 @@ def _copies(module: Module, schedule: Schedule) -> Iterator[BufferCopy]:
     for computation, runs in schedule.runs.items():
         for operation in module.computations[computation]:
             for movement in movements(module, operation):
-                kind = _kind(module, movement)
-                if kind:
-                    yield _copy(module, operation, movement, kind=kind, runs=runs)
+                copy = _copy(module, operation, movement, runs=runs)
+                if copy.kind and (copy.buffer or copy.kind not in _OF_ARGUMENTS):
+                    yield copy
 
 
 def movements(module: Module, operation: Operation) -> Iterator[Movement]:
@@ -124,18 +125,18 @@ def _reorders(module: Module, step: Operation) -> bool:
     return before.arrangement != after.arrangement
 
 
-def _copy(module: Module, operation: Operation, movement: Movement, *, kind: str, runs: int) -> BufferCopy:
+def _copy(module: Module, operation: Operation, movement: Movement, *, runs: int) -> BufferCopy:
     origin = buffers.argument(module, movement.source, moved=True)
-    told = next((one for one in (operation, *movement.steps) if one.source or one.op_name), operation)
+    told = next((one for one in movement.steps if one.source), operation)
     return BufferCopy(
-        kind=kind,
+        kind=_kind(module, movement),
         shape=_shape(movement.after),
         bytes=movement.after.stored_bytes,
         buffer=buffers.dotted(origin.path) if origin else "",
         runs=runs,
         before=_with_layout(movement.before),
         after=_with_layout(movement.after),
-        source=short_source(told) if told.source else "",
+        source=lines.line(module, operation) or lines.line(module, told),
         operation=operation.name,
         extra={"argument": origin.shape} if origin else {},
     )

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from qwenperf.program import attributes, buffers, flops, traffic
+from qwenperf.program import attributes, buffers, flops, lines, traffic
 from qwenperf.program.categories import category
-from qwenperf.program.facts import short_source
 from qwenperf.program.flops import Work
 from qwenperf.program.hlo import Module, Operation
 from qwenperf.program.loops import Schedule
@@ -118,7 +117,7 @@ def _cost(module: Module, step: Step, weights: Container[int]) -> OperationCost:
         opcode=operation.opcode,
         category=category(module, operation, weights),
         shape=shape(operation),
-        source=source(module, operation),
+        source=lines.line(module, operation),
         op_name=operation.op_name,
         computation=operation.computation,
         runs=step.runs,
@@ -131,26 +130,6 @@ def _cost(module: Module, step: Step, weights: Container[int]) -> OperationCost:
 def shape(operation: Operation) -> str:
     """Return the shape of what an operation makes; of what is prefetched that of the array."""
     return without_layout(traffic.result_type(operation)) if operation.opcode.endswith("-start") else operation.shape
-
-
-def source(module: Module, operation: Operation) -> str:
-    """Return ``file:line`` of an operation, or of the result of its fusion; empty where neither has one."""
-    root = module.root(operation.calls) if operation.opcode == "fusion" else None
-    told = next((one for one in (operation, root, *_users(module, operation)) if one and one.source), None)
-    return short_source(told) if told else ""
-
-
-def _users(module: Module, operation: Operation) -> Iterator[Operation]:
-    """Yield the bitcasts of a product's result: some compilers keep the product's line there alone."""
-    if operation.opcode not in {"dot", "convolution", "custom-call"}:
-        return
-    for user, position in module.users.get((operation.computation, operation.name), ()):
-        if user.opcode == "bitcast":
-            yield user
-        elif user.opcode == "fusion":
-            names = [one.name for one in module.computations.get(user.calls, ()) if one.number == position]
-            inner = (use for name in names for use, _ in module.users.get((user.calls, name), ()))
-            yield from (use for use in inner if use.opcode == "bitcast")
 
 
 def _together(first: OperationCost, more: OperationCost) -> OperationCost:

@@ -18,6 +18,7 @@ _MARKS = frozenset({
     "SliceToDynamic", "AssumeGatherIndicesInBound", "X64SplitLow", "X64SplitHigh", "X64Combine", "ConcatBitcast",
 })  # fmt: skip
 """Targets that the compiler puts in for itself and that compute nothing of the user's."""
+_MARK_PREFIXES = ("AsyncCollective",)
 _CALLBACK = re.compile(r"callback|host_?compute", re.IGNORECASE)
 _TRANSFER_TARGETS = frozenset({"MoveToHost", "MoveToDevice", "annotate_device_placement", "PinToDevice"})
 _HOST_OPCODES = frozenset({"infeed", "outfeed"})
@@ -83,7 +84,8 @@ def _moved(operation: Operation) -> list[Array]:
 
 
 def _is_mark(operation: Operation) -> bool:
-    return attributes.custom_target(operation.attributes) in _MARKS
+    target = attributes.custom_target(operation.attributes)
+    return target in _MARKS or target.startswith(_MARK_PREFIXES)
 
 
 def _from(operation: Operation) -> str:

@@ -7,11 +7,11 @@ and what an instruction is given twice is read once. Padding of tiles is moved l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import starmap
 
-from qwenperf.program import attributes
+from qwenperf.program import attributes, demand
 from qwenperf.program.hlo import Module, Operation
 from qwenperf.program.shapes import Array, array, arrays, members
 
@@ -74,6 +74,7 @@ def of(module: Module, operation: Operation) -> Traffic:
 
 def _operands(module: Module, operation: Operation) -> Iterator[tuple[Operation, float, float]]:
     """Yield each operand with the number of elements that are read of it, and how many it has."""
+    shares = demand.needs(module, operation.calls) if operation.opcode == "fusion" else {}
     seen: dict[str, list[int]] = {}
     for number, name in enumerate(operation.operands):
         seen.setdefault(name, []).append(number)
@@ -83,7 +84,7 @@ def _operands(module: Module, operation: Operation) -> Iterator[tuple[Operation,
         if given is None:
             continue
         whole = float(one.elements if one else sum(part.elements for part in arrays(given.type)))
-        used = sum(_used(module, operation, number, whole) for number in numbers)
+        used = sum(_used(operation, number, whole, shares) for number in numbers)
         yield given, min(used, whole), whole
 
 
@@ -99,67 +100,16 @@ def _read(given: Operation, used: float, whole: float) -> Read | None:
     )
 
 
-def _used(module: Module, operation: Operation, number: int, whole: float) -> float:
+def _used(operation: Operation, number: int, whole: float, shares: Mapping[int, float]) -> float:
     """Return how many elements of operand ``number`` are read."""
     opcode = operation.opcode.removesuffix("-start")
     if opcode == "fusion":
-        return used_of_parameter(module, operation.calls, number, whole)
+        return whole * shares.get(number, 1.0)
     if opcode in _SLICES and number == 0:
         return _elements(result_type(operation))
     if opcode in _UPDATES and number == 0:
         return 0.0
     return whole
-
-
-def used_of_parameter(module: Module, computation: str, number: int, whole: float) -> float:
-    """Return how many elements of a fusion's parameter its body reads: less than all where it only takes slices."""
-    total = 0.0
-    for user, position in _uses(module, computation, number):
-        total += _used_by(user, position, whole)
-        if total >= whole:
-            return whole
-    return total
-
-
-def _used_by(user: Operation, position: int, whole: float) -> float:
-    if user.opcode in _SLICES and position == 0:
-        return _elements(user.type)
-    if (user.opcode in _UPDATES and position == 0) or user.opcode == "tuple":
-        return 0.0
-    return whole
-
-
-def _uses(module: Module, computation: str, number: int) -> Iterator[tuple[Operation, int]]:
-    """Yield what uses a parameter of a fusion, and as which operand; bitcasts and fusions inside are looked through."""
-    names = list(_parameters(module, computation, number))
-    seen = set(names)
-    while names:
-        inside, name = names.pop()
-        for user, position in module.users.get((inside, name), ()):
-            further = list(_further(module, user, position))
-            if not further:
-                yield user, position
-            names += [one for one in further if one not in seen]
-            seen.update(further)
-
-
-def _further(module: Module, user: Operation, position: int) -> Iterator[tuple[str, str]]:
-    """Yield under which names what ``user`` is given goes on, where it only hands it on."""
-    if user.opcode in _LOOKED_THROUGH:
-        yield user.computation, user.name
-    elif user.opcode == "fusion":
-        yield from _parameters(module, user.calls, position)
-        root = module.root(user.calls)
-        for _ in range(_MOST_STEPS):
-            if root is None or root.opcode not in _LOOKED_THROUGH:
-                break
-            root = module.operand(root, 0)
-        if root is not None and root.number == position:
-            yield user.computation, user.name
-
-
-def _parameters(module: Module, computation: str, number: int) -> Iterator[tuple[str, str]]:
-    return ((computation, one.name) for one in module.computations.get(computation, ()) if one.number == number)
 
 
 def _written(module: Module, operation: Operation) -> float:
@@ -177,24 +127,10 @@ def _written(module: Module, operation: Operation) -> float:
 
 def _written_elements(module: Module, operation: Operation, index: int, result: Array) -> float:
     maker = _maker(module, operation, index)
-    if maker is None or maker.opcode not in _UPDATES or not _is_in_place(module, maker, operation):
+    if maker is None or maker.opcode not in _UPDATES or not (maker is operation or demand.is_given(module, maker)):
         return float(result.elements)
     part = module.operand(maker, _UPDATES[maker.opcode])
     return min(float(result.elements), _elements(part.type)) if part else float(result.elements)
-
-
-def _is_in_place(module: Module, update: Operation, operation: Operation) -> bool:
-    """Say whether an update writes only its part: a fusion can write over what it was given, and nothing else."""
-    current: Operation | None = update
-    for _ in range(_MOST_STEPS):
-        if current is None or current.computation == operation.computation:
-            return True
-        if current.opcode == "parameter":
-            return True
-        if current.opcode not in _UPDATES and current.opcode not in _LOOKED_THROUGH:
-            return False
-        current = module.operand(current, 0)
-    return False
 
 
 def _maker(module: Module, operation: Operation, index: int) -> Operation | None:

@@ -93,6 +93,7 @@ def test_the_compilers_own_figures_are_kept_only_where_they_can_be_true(texts):
         ({"argument_bytes": 10, "output_bytes": 6, "temp_bytes": 3, "alias_bytes": 4, "peak_bytes": 14}, 14),
         ({"argument_bytes": 10, "output_bytes": 6, "temp_bytes": 3, "alias_bytes": 4, "peak_bytes": 0}, 15),
         ({"argument_bytes": 10, "output_bytes": 6, "temp_bytes": 3, "alias_bytes": 4, "peak_bytes": None}, 15),
+        ({"argument_bytes": 10, "output_bytes": 6, "temp_bytes": 90, "alias_bytes": 4, "peak_bytes": 13}, 102),
         ({"argument_bytes": 10, "output_bytes": None, "peak_bytes": 12}, 12),
         ({"peak_bytes": 0}, None),
         ({}, None),

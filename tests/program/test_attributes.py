@@ -45,6 +45,8 @@ def test_cycles_that_cannot_be_true_are_left_out(told, cycles):
         ("replica_groups=[2,4]<=[8]", 4),
         ("replica_groups=[1,8]<=[2,4]T(1,0)", 8),
         ("source_target_pairs={{0,1},{1,0}}", 2),
+        ("replica_groups=mesh['a'=2,'b'=4,'c'=3], device_ids=([2,2]T(1,0)) {'b'}, dimensions={2}", 4),
+        ("replica_groups=mesh['a'=2,'b'=4] {'a','b':(1)2}, channel_id=3", 4),
         ("replica_groups={}", None),
         ("channel_id=1", None),
     ],

@@ -76,3 +76,16 @@ def test_what_is_gathered_is_named_by_its_argument(texts):
     line = "ROOT %r = bf16[8,64,32]{2,1,0} all-gather(%w), dimensions={0}, replica_groups=[1,2]<=[2]"
     (one,) = found(texts, WEIGHT, line)
     assert one.extra == {"group": 2, "buffer": "params.up"}
+
+
+def test_an_exchange_that_goes_on_during_several_fusions_is_one(texts):
+    gather = "all-gather(%x), channel_id=28, dimensions={0}, replica_groups={{0,1}}"
+    fused = [
+        texts.computation(name, "%x = f32[4]{0} parameter(0)", f"ROOT %g.{name} = f32[8]{{0}} {gather}")
+        for name in ("begin", "middle", "end")
+    ]
+    entry = [f"%f.{name} = f32[8]{{0}} fusion(%a), kind=kCustom, calls=%{name}" for name in ("begin", "middle", "end")]
+    (one,) = found(texts, *entry, computations=fused)
+    assert one.operation == "g.begin"
+    apart = [one.replace("channel_id=28", f"channel_id={number}") for number, one in enumerate(fused)]
+    assert len(found(texts, *entry, computations=apart)) == 3

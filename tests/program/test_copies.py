@@ -153,6 +153,11 @@ def test_a_buffer_that_is_filled_with_a_constant_is_no_copy(texts):
     assert [copy.buffer for copy in found(texts, *lines)] == []
 
 
+def test_a_slice_of_an_intermediate_value_is_none_worth_telling(texts):
+    lines = ("%n = bf16[24,896,128]{2,1,0} negate(%w)", "ROOT %s = bf16[1,896,128]{2,1,0} slice(%n), slice={[0:1]}")
+    assert found(texts, WEIGHT, *lines) == ()
+
+
 def test_weights_that_are_narrowed_at_each_call_are_named(texts):
     line = "ROOT %r = f8e4m3fn[24,896,128]{2,1,0} convert(%w)"
     assert one(texts, WEIGHT, line).kind == "downcast"

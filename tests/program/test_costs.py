@@ -42,20 +42,3 @@ def test_the_list_is_cut_at_the_cheap_end(texts):
     )
     assert [cost.name for cost in costs.operations(module, steps(module), ())] == ["large", "small"]
     assert [cost.name for cost in costs.operations(module, steps(module), (), most=1)] == ["large"]
-
-
-def test_a_product_without_a_line_has_that_of_its_results_bitcast(texts):
-    fused = texts.computation(
-        "fused",
-        "%p = f32[1,64]{1,0} parameter(0)",
-        f"%b = f32[64]{{0}} bitcast(%p), {META}",
-        "ROOT %n = f32[64]{0} negate(%b)",
-    )
-    lines = (
-        "%x = f32[1,64]{1,0} parameter(0)",
-        "%w = f32[64,64]{1,0} parameter(1)",
-        "%d = f32[1,64]{1,0} dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
-        "ROOT %f = f32[64]{0} fusion(%d), kind=kLoop, calls=%fused",
-    )
-    module = texts.parsed(*lines, computations=(fused,))
-    assert costs.source(module, texts.named(module, "d")) == "layers.py:112"

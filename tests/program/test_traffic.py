@@ -96,6 +96,17 @@ def test_slices_are_seen_through_fusions_in_fusions(texts):
     assert moved(texts, *lines, computations=(inner, outer)) == (ROW + INDEX, ROW)
 
 
+def test_a_slice_of_a_conversion_reads_only_its_part(texts):
+    """A fusion computes what its result needs: converting the rest would be for nobody."""
+    body = fusion(
+        texts,
+        "%c = bf16[64,128]{1,0} convert(%p.0)",
+        "ROOT %s = bf16[1,128]{1,0} dynamic-slice(%c, %p.1, %p.1), dynamic_slice_sizes={1,128}",
+    )
+    lines = (A, NUMBER, "ROOT %r = bf16[1,128]{1,0} fusion(%a, %i), kind=kLoop, calls=%fused")
+    assert moved(texts, *lines, computations=(body,)) == (ROW + INDEX, ROW / 2)
+
+
 def test_what_fusions_inside_only_hand_on_is_read_by_what_uses_it(texts):
     """A TPU's compiler wraps a bitcast in a fusion of its own before a product."""
     inner = texts.computation("inner", "%q = f32[64,128]{1,0} parameter(0)", "ROOT %b = f32[64,128]{1,0} bitcast(%q)")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.verdicts.read_pairs import read_pairs
 from qwenperf.stats.noise import KINDS, pair_noise, replay
 from qwenperf.stats.pairs import estimate
 
@@ -20,6 +21,8 @@ CASES = 10
 PAIRS = 20
 CALM_SD = 0.05
 RECORDED = Path(__file__).parent / "data" / "aa_pairs.csv"
+OWN = Path(__file__).parent / "data" / "pairs.csv"
+"""Pairs of `live`, once it has run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,19 @@ def recordings(path: Path = RECORDED) -> list[Recording]:
     return found
 
 
+def own_recordings(path: Path = OWN) -> list[Recording]:
+    """Return the first-stage pairs of unchanged code that `live` has recorded, one recording a kind; none before it."""
+    if not path.is_file():
+        return []
+    found = []
+    for name in ("idle", "busy"):
+        pairs = [pair for pair in read_pairs(path) if pair.kind == name and pair.stage == 1]
+        if pairs:
+            sides = (np.stack([getattr(pair, side) for pair in pairs]) for side in ("base", "head"))
+            found.append(Recording(name=name, base=next(sides), head=next(sides)))
+    return found
+
+
 def scenarios() -> Mapping[str, Scenario]:
     """Return every kind of noise by lot, the two that the lot tames without it, and both replays."""
     kinds = [(kind, kind, True) for kind in KINDS]
@@ -76,6 +92,9 @@ def scenarios() -> Mapping[str, Scenario]:
     known = recordings()
     made.append(Scenario(name="replay, calm", draw=_replayed([one for one in known if one.calm]), deviations=None))
     made.append(Scenario(name="replay, noisy", draw=_replayed([one for one in known if not one.calm]), deviations=None))
+    made += [
+        Scenario(name=f"replay, own, {one.name}", draw=_replayed([one]), deviations=None) for one in own_recordings()
+    ]
     return {scenario.name: scenario for scenario in made}
 
 

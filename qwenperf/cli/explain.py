@@ -72,15 +72,18 @@ def _chosen(record: ComparisonRecord, case_id: str | None) -> tuple[ComparedCase
 def _told(record: ComparisonRecord, case: ComparedCase, gate: str | None) -> Iterator[str]:
     """Yield sentences on what did not pass, the failures first, and on speed; or on the gate that was asked for."""
     by_gate = {verdict.gate: verdict for verdict in case.verdicts}
-    if gate is not None and gate not in by_gate:
-        raise UnknownNameError("gate", gate, by_gate)
     if gate is not None:
-        yield from explain(record, case, by_gate[gate])
-        return
-    failed = [name for name, verdict in by_gate.items() if verdict.outcome is Outcome.FAIL]
-    for name in dict.fromkeys((*failed, *(name for name in (SPEED,) if name in by_gate))):
+        # A gate with a verdict for each metric, `sizes:temp_bytes`, is asked for as a whole too.
+        chosen = [name for name in by_gate if name == gate or name.startswith(f"{gate}:")]
+        if not chosen:
+            raise UnknownNameError("gate", gate, by_gate)
+    else:
+        failed = [name for name, verdict in by_gate.items() if verdict.outcome is Outcome.FAIL]
+        chosen = list(dict.fromkeys((*failed, *(name for name in (SPEED,) if name in by_gate))))
+    for name in chosen:
         yield from explain(record, case, by_gate[name])
-        yield ""
+        if len(chosen) > 1 or gate is None:
+            yield ""
 
 
 def _draw(record: ComparisonRecord, case: ComparedCase, folder: Path) -> Path:

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from qwenperf.errors import MeasurementError
+from qwenperf.gate.anchors import anchor_medians, anchor_notes
 from qwenperf.gate.verdict import inconclusive, skipped
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord
 from qwenperf.schema.records import Outcome, Verdict
 from qwenperf.stats.pairs import PairEstimate, estimate
 from qwenperf.stats.sequential import Decision, decide
 from qwenperf.stats.spending import Plan
+from qwenperf.stats.turns import side_time
 
 GATE = "speed"
 
@@ -27,18 +29,12 @@ def pair_estimates(pairs: Sequence[PairRecord], case: str, stage: int) -> tuple[
 
 
 def _estimate(rounds: Sequence[RoundRecord]) -> PairEstimate:
-    base, head = ([_side(one, one.wall_s, letter) for one in rounds] for letter in "AB")
-    cpu_base, cpu_head = ([_side(one, one.cpu_s, letter) for one in rounds] for letter in "AB")
+    base, head = ([side_time(one.wall_s, one.order, letter) for one in rounds] for letter in "AB")
+    cpu_base, cpu_head = ([side_time(one.cpu_s, one.order, letter) for one in rounds] for letter in "AB")
     try:
         return estimate(base, head, cpu_base, cpu_head)
     except MeasurementError:  # CPU time has a coarse clock and may read 0
         return estimate(base, head)
-
-
-def _side(one: RoundRecord, times: Sequence[float], letter: str) -> float:
-    """Return the geometric mean of one side's trials, so that a round's ratio is that of its neighbours."""
-    own = [seconds for seconds, turn in zip(times, one.order, strict=True) if turn == letter]
-    return math.exp(sum(map(math.log, own)) / len(own)) if min(own) > 0 else 0.0
 
 
 def decide_cases(
@@ -79,13 +75,14 @@ def speed_verdict(
         return skipped(GATE, "not decided: too few whole pairs were measured")
     second = stages.get(2, {}).get(case.id)
     outcome, reason = _outcome(case, first, second, same_code=same_code)
-    data = {"stage_1": _data(first), "order": "trials ABBA and BAAB, spawn order by lot", **_cpu(pairs, case.id)}
+    data = {"stage_1": _data(first), "order": "trials ABBA and BAAB, spawn order by lot", **_seen(case, pairs)}
     if second is not None:
         data["stage_2"] = _data(second)
+    notes = (*_notes(first), *anchor_notes(pairs))
     text = f"{_told(first)}{reason}"
     if outcome is Outcome.INCONCLUSIVE:
-        return inconclusive(GATE, text, detail=_notes(first), advice=_sentence(first.settle), **data)
-    return Verdict(gate=GATE, outcome=outcome, summary=text, detail=_notes(first), data=data)
+        return inconclusive(GATE, text, detail=notes, advice=_sentence(first.settle), **data)
+    return Verdict(gate=GATE, outcome=outcome, summary=text, detail=notes, data=data)
 
 
 def _outcome(case: ComparedCase, first: Decision, second: Decision | None, *, same_code: bool) -> tuple[Outcome, str]:
@@ -129,10 +126,19 @@ def _notes(decision: Decision) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _cpu(pairs: Sequence[PairRecord], case: str) -> dict[str, float]:
-    """Return the median difference in CPU time, which other work on the machine disturbs less."""
-    ratios = sorted(one.cpu for one in pair_estimates(pairs, case, 1) if one.cpu is not None)
-    return {"cpu": math.expm1(ratios[len(ratios) // 2])} if ratios else {}
+def _seen(case: ComparedCase, pairs: Sequence[PairRecord]) -> dict[str, object]:
+    """Return what a verdict carries beside its decision, in relative differences.
+
+    ``samples`` are the pairs by stage; ``cpu`` is the median in CPU time, which other work disturbs less.
+    """
+    stages = {f"stage_{stage}": pair_estimates(pairs, case.id, stage) for stage in (1, 2)}
+    ratios = sorted(one.cpu for one in stages["stage_1"] if one.cpu is not None)
+    return {
+        "samples": {name: [round(math.expm1(one.wall), 6) for one in found] for name, found in stages.items() if found},
+        "anchors": anchor_medians(pairs),
+        **({"cpu": math.expm1(ratios[len(ratios) // 2])} if ratios else {}),
+        **({"traces": case.extra["traces"]} if "traces" in case.extra else {}),
+    }
 
 
 def _data(decision: Decision) -> dict[str, object]:

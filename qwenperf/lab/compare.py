@@ -5,6 +5,7 @@ Everything measured is on disk before the next pair starts: ``comparison.json`` 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -70,6 +71,16 @@ class Comparison:
 
     def run(self) -> ComparisonRecord:
         """Measure until every case is decided or the plan ends; an interrupt keeps what there is."""
+        with writing(Path(tempfile.gettempdir())):
+            programs = tempfile.TemporaryDirectory(prefix="qwenperf-pairs-", ignore_cleanup_errors=True)
+        with programs as place:
+            self._pairs.cache = Path(place)
+            self._stages()
+        self._keep()
+        return self._record
+
+    def _stages(self) -> None:
+        """Measure and decide, then confirm what would fail."""
         try:
             self._decide(self.plan, stage=1)
             failed = {name for name, one in self.stages.get(1, {}).items() if one.outcome is Outcome.FAIL}
@@ -79,8 +90,6 @@ class Comparison:
                 self._decide(CONFIRM, stage=2)
         except KeyboardInterrupt:
             self._record = replace(self._record, interrupted=True)
-        self._keep()
-        return self._record
 
     def _decide(self, plan: Plan, *, stage: int) -> None:
         """Measure pairs up to each look of ``plan`` until all cases of the stage are decided."""
@@ -148,13 +157,14 @@ class Comparison:
     def _compared(self, case: Case) -> ComparedCase:
         base, head = (_evidence(self._pairs.evidence[side].get(case.id)) for side in ("base", "head"))
         approximate = sorted({what for side in (self.base, self.head) for what in side.approximate(case)})
+        told = {"approximate": approximate, "traces": self._pairs.traces.get(case.id)}
         return ComparedCase(
             id=case.id,
             spec=case.to_json(),
             repeats=self._pairs.repeats.get(case.id, 1),
             base=base,
             head=head,
-            extra={"approximate": approximate} if approximate else {},
+            extra={name: value for name, value in told.items() if value},
         )
 
 

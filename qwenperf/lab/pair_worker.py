@@ -1,8 +1,10 @@
 """One side of a pair: ``python -P -m qwenperf.lab.pair_worker SPEC COMMANDS ANSWERS`` (the last two are descriptors).
 
-SPEC is JSON: ``cases``, and ``root``, the folder that the package must have been imported from. It answers
-``{"ready": ...}`` once all cases are built and warm, then to each ``{"case": id, "repeats": n}`` with the seconds that
-took. A case that cannot be built is an error of that case alone. Nothing runs between two commands.
+SPEC is JSON: ``cases``, ``known``, ids of cases whose sizes an earlier process of this side has told, and ``root``, the
+folder that the package must have been imported from. It answers ``{"ready": ...}`` once all cases are built and warm,
+then to each ``{"case": id, "repeats": n}`` with the seconds that took, and to one with ``trace``, a folder, and
+``session`` in the place of ``repeats`` with the file of a profile. A case that cannot be built is an error of that case
+alone. Nothing runs between two commands.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import qwenperf
 from qwenperf.errors import EnvironmentUnfitError, MeasurementError, QwenperfError
@@ -23,7 +26,8 @@ from qwenperf.schema.records import Metric, ProgramFacts
 from qwenperf.schema.writing import encode
 from qwenperf.workloads.case import Case
 
-Run = Callable[[], Any]
+if TYPE_CHECKING:
+    from qwenperf.lab.forms import Forms
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -40,7 +44,8 @@ def main(arguments: Sequence[str]) -> None:
         check_origin(spec.get("root"))
         pin(spec.get("cores"))
         seen = start_jax()
-        _serve({one["id"]: Case.from_json(one["case"]) for one in spec["cases"]}, seen, commands, say)
+        cases = {one["id"]: Case.from_json(one["case"]) for one in spec["cases"]}
+        _serve(cases, frozenset(spec.get("known", ())), seen, commands, say)
     except QwenperfError as error:
         say({"error": str(error), "exit_code": error.exit_code})
 
@@ -65,36 +70,55 @@ def pin(cores: int | None) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
 
-def _serve(cases: Mapping[str, Case], environment: dict[str, Any], commands: int, say: Callable[..., None]) -> None:
+def _serve(
+    cases: Mapping[str, Case],
+    known: frozenset[str],
+    environment: dict[str, Any],
+    commands: int,
+    say: Callable[..., None],
+) -> None:
     from qwenperf.measure.anchors import make_anchors
     from qwenperf.measure.clock import Clock
     from qwenperf.measure.compiles import CompileLog
 
     with CompileLog() as log:
         clock = Clock(log)
-        runs: dict[str, Run] = {}
+        forms: dict[str, Forms] = {}
         evidence: dict[str, Any] = {}
         for name, case in cases.items():
             try:
-                runs[name], evidence[name] = _build(case, clock, log)
+                forms[name], evidence[name] = _build(case, clock, log, known=name in known)
             except QwenperfError as error:
                 evidence[name] = {"error": str(error)}
             except Exception as error:  # noqa: BLE001  (one case's bug must not cost the others)
                 evidence[name] = {"error": f"{type(error).__name__}: {error}"}
-        runs |= make_anchors()
-        say({"ready": evidence, "environment": environment})
+        runs = {name: partial(_request, form) for name, form in forms.items()} | make_anchors()
+        missed = sum(not event.cache_hit for event in log.events)
+        say({"ready": evidence, "environment": environment, "missed": missed, "traces": True})
         with os.fdopen(commands, encoding="utf-8") as lines, log.phase("steady"):
             for line in lines:
                 asked = json.loads(line)
+                if "trace" in asked:
+                    say(_trace(forms[asked["case"]], asked))
+                    continue
                 before = len(log.events)
                 spent = clock.spend(runs[asked["case"]], asked["repeats"])
                 say({"wall_s": spent.wall_s, "cpu_s": spent.cpu_s, "compiles": len(log.events) - before})
 
 
-def _build(case: Case, clock: Any, log: Any) -> tuple[Run, dict[str, Any]]:
-    """Return a case's request, warm, and what is known of it before it is timed."""
+def _request(form: Forms) -> Any:
+    """Make one request, as it is timed."""
+    return form.engine.generate(form.prompt_BT, form.workload.new_tokens)
+
+
+def _build(case: Case, clock: Any, log: Any, *, known: bool) -> tuple[Forms, dict[str, Any]]:
+    """Return a case's engine and prompt, warm, and what is known of it before it is timed.
+
+    Of a ``known`` case that is what may differ from one process to another.
+    """
     import numpy as np
 
+    from qwenperf.lab.forms import Forms
     from qwenperf.lab.options import Options
     from qwenperf.lab.prompts import make_prompt
     from qwenperf.lab.runner import make_engine
@@ -104,29 +128,50 @@ def _build(case: Case, clock: Any, log: Any) -> tuple[Run, dict[str, Any]]:
     model = load_model(case.model, work.dtype, seed=case.seed)
     engine, _ = make_engine(model, case, Options())
     prompt_BT = make_prompt(work, vocab_size=model.config.vocab_size, tokenizer=model.tokenizer, seed=case.seed)
-
-    def run() -> Any:
-        return engine.generate(prompt_BT, work.new_tokens)
-
+    form = Forms(engine=engine, workload=work, prompt_BT=prompt_BT)
+    request = partial(_request, form)
     before = len(log.events)
     with log.phase("cold"):
-        first = clock.call(run)
+        first = clock.call(request)
     compiles = len(log.events) - before
     with log.phase("warmup"):
-        warm_s = min(clock.call(run).seconds for _ in range(2))
+        warm_s = min(clock.call(request).seconds for _ in range(1 if known else 2))
     tokens = np.asarray(first.result)
     if tokens.shape != (work.batch, work.new_tokens):
         raise MeasurementError(f"{case.id} returned {list(tokens.shape)} tokens.")
+    told = {"tokens": tokens.tolist(), "compiles": compiles, "warm_s": warm_s}
+    if known:
+        return form, told | {"programs": _programs_in_use(engine, case)}
     with log.phase("check"):
         programs, metrics = _facts(engine, case)
     fixed = {name: encode(one, type(one), name, []) for name, one in metrics.items() if one.kind is Kind.DETERMINISTIC}
-    return run, {
-        "tokens": tokens.tolist(),
-        "programs": programs,
-        "metrics": fixed,
-        "compiles": compiles,
-        "warm_s": warm_s,
-    }
+    return form, told | {"programs": programs, "metrics": fixed}
+
+
+def _trace(form: Forms, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Save a profile of a few decode steps; say where, or why there is none."""
+    from qwenperf.lab.options import Options
+    from qwenperf.lab.trace import trace_steps
+
+    seen = trace_steps(form, Options(trace_folder=asked["trace"], session=asked["session"]))
+    lost = [finding.message for finding in seen.findings]
+    return {"trace": None if seen.path is None else str(seen.path), "lost": lost}
+
+
+def _programs_in_use(engine: Any, case: Case) -> dict[str, str]:
+    """Return fingerprints of the programs that the request has run, as far as the engine knows them; builds none."""
+    from qwenperf.decode.ladder_engine import LadderEngine
+    from qwenperf.program.fingerprint import fingerprint
+
+    if not isinstance(engine, LadderEngine):
+        return {}
+    found: dict[str, str] = {}
+    work = case.workload
+    for planned in engine.plan(work.batch, work.prompt_length, work.new_tokens):
+        built = planned.call.executables.built.get(planned.key)
+        if built is not None and planned.name not in found:
+            found[planned.name] = fingerprint(built.compiled.as_text() or "")
+    return found
 
 
 def _facts(engine: Any, case: Case) -> tuple[dict[str, str], dict[str, Metric]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,16 @@ from qwenperf.workloads.factory import is_factory
 
 _OURS = ("PYTHONHOME", "VIRTUAL_ENV")
 """Variables of our own interpreter, which another one must not follow."""
+
+_SHARED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+"""Both sides are alive at once: neither may take most of an accelerator's memory when it starts."""
+
+_WITH_CACHE = {
+    "JAX_ENABLE_COMPILATION_CACHE": "true",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",
+}
+"""A persistent cache that keeps the smallest program too. XLA's own caches would put its folder into every key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,16 +66,23 @@ class Side:
         engine = self._own(case).engine
         return {} if is_factory(engine) else approximations(parse_engine(engine))
 
-    def command(self, cases: Sequence[Case], cores: int | None = None) -> list[str]:
-        """Return the command of this side's process."""
-        spec = {"root": str(self.root), "cases": self.cases(cases), "cores": cores}
+    def command(self, cases: Sequence[Case], cores: int | None = None, known: Sequence[str] = ()) -> list[str]:
+        """Return the command of this side's process; of ``known`` cases it need not say again what never changes."""
+        spec = {"root": str(self.root), "cases": self.cases(cases), "cores": cores, "known": list(known)}
         return [self.python, "-P", "-m", "qwenperf.lab.pair_worker", json.dumps(spec)]
 
-    def child_environ(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of this side's process: its own tree first, then the caller's; no persistent cache."""
+    def child_environ(self, environ: Mapping[str, str], cache: Path | None = None) -> dict[str, str]:
+        """Return the environment of this side's process: its own tree first, then the caller's.
+
+        Compiled programs are kept in ``cache`` and found there again; without one the persistent cache is off.
+        """
         kept = {name: value for name, value in process.child_environ(environ).items() if name not in _OURS}
+        if cache is not None:
+            # JAX's keys hold program, flags and versions; interpreters are kept apart all the same.
+            interpreter = hashlib.sha256(self.python.encode()).hexdigest()[:8]
+            kept |= _WITH_CACHE | {"JAX_COMPILATION_CACHE_DIR": str(cache / interpreter)}
         paths = [str(self.root), *filter(None, [environ.get("PYTHONPATH")])]
-        return kept | {"PYTHONPATH": os.pathsep.join(paths)} | dict(self.environ)
+        return _SHARED | kept | {"PYTHONPATH": os.pathsep.join(paths)} | dict(self.environ)
 
     def record(self) -> SideRecord:
         """Return what the comparison keeps of the side before it has run."""

@@ -52,7 +52,7 @@ def _table(comparison: ComparisonRecord) -> Table:
 def _cells(case: ComparedCase) -> Iterator[str | Text]:
     speed = next((verdict for verdict in case.verdicts if verdict.gate == SPEED), None)
     seen = {} if speed is None else speed.data.get("stage_1", {})
-    yield case.id
+    yield _folded(case.id)
     yield _percent(seen.get("estimate"))
     low, high = seen.get("low"), seen.get("high")
     yield "-" if low is None or high is None else f"{low:+.1%} to {high:+.1%}"
@@ -62,6 +62,11 @@ def _cells(case: ComparedCase) -> Iterator[str | Text]:
     yield "-" if programs is None else _PROGRAMS.get(str(programs.data.get("same")), "-")
     outcome = worst(verdict.outcome for verdict in case.verdicts)
     yield Text("-") if outcome is None else Text(_word(outcome), style=STYLES[outcome])
+
+
+def _folded(name: str) -> str:
+    """Return a case's id on two lines, engine and workload: on one, the numbers beside it do not fit 80 columns."""
+    return "/\n".join(name.rsplit("/", 1))
 
 
 def _problem(case: str, verdict: Verdict) -> Text:

@@ -48,7 +48,22 @@ def _speed(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) -
         yield f"In noise like this a slowdown of {first['smallest_effect']:.1%} is found in four of five tries."
     if verdict.data.get("cpu") is not None:
         yield f"CPU time, which other work disturbs less, changed by {verdict.data['cpu']:+.1%}."
+    yield from _carried(verdict)
     second: Mapping[str, Any] = verdict.data.get("stage_2", {})
     if second:
         saw = "is not over" if second.get("estimate") is None else f"saw {second['estimate']:+.1%}"
         yield f"The confirmation ({second['pairs']} fresh pairs) {saw}."
+
+
+def _carried(verdict: Verdict) -> Iterator[str]:
+    """Yield what a verdict carries beside its decision: pairs, anchors, traces."""
+    samples: Mapping[str, Any] = verdict.data.get("samples", {})
+    if samples.get("stage_1"):
+        yield f"The pairs in the order of time: {' '.join(f'{value:+.1%}' for value in samples['stage_1'])}."
+    anchors: Mapping[str, float] = verdict.data.get("anchors", {})
+    if anchors:
+        told = " and ".join(f"{name} {value:+.1%}" for name, value in anchors.items())
+        yield f"Kernels that no change touches differed by {told} in the median: far from 0, the machine took sides."
+    traces: Mapping[str, str] = verdict.data.get("traces", {})
+    if traces:
+        yield f"A few steps of it were traced: {' and '.join(f'{file} ({side})' for side, file in traces.items())}."

@@ -44,7 +44,8 @@ class Plan:
         """Refuse what no comparison can follow."""
         object.__setattr__(self, "looks", tuple(self.looks))
         if not self.looks or self.looks[0] < LEAST_PAIRS or list(self.looks) != sorted(set(self.looks)):
-            raise UsageError(f"looks {self.looks} do not rise from {LEAST_PAIRS} pairs or more.")
+            told = ",".join(map(str, self.looks)) or "none"
+            raise UsageError(f"looks {told} do not rise from {LEAST_PAIRS} pairs or more.")
         for name in ("alpha", "pass_error", "power"):
             if not 0 < getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}; it lies between 0 and 1.")

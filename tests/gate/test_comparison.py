@@ -102,6 +102,14 @@ def test_before_it_is_confirmed_nothing_fails(compare):
     assert outcome(compare(make_pairs(1.1, 20)), "speed").outcome is Outcome.INCONCLUSIVE
 
 
+def test_a_verdict_carries_its_samples(compare):
+    """By stage, in relative differences."""
+    data = outcome(
+        compare(make_pairs(1.1, 20, noise=0), confirming=make_pairs(1.1, 12, stage=2, noise=0)), "speed"
+    ).data
+    assert data["samples"] == {"stage_1": [0.1] * 20, "stage_2": [0.1] * 12}
+
+
 def test_the_same_programs_blame_the_host(compare):
     """The device does the same work: a pause in Python is what is left."""
     seen = compare(make_pairs(1.1, 20), confirming=make_pairs(1.1, 12, stage=2, seed=2))

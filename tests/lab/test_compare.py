@@ -57,9 +57,7 @@ def test_a_pause_between_steps_is_found_confirmed_and_blamed_on_the_host(run, tm
     shutil.copytree(PACKAGE, tree / "qwenperf", ignore=shutil.ignore_patterns("__pycache__"))
     file = tree / "qwenperf" / "lab" / "pair_worker.py"
     text = file.read_text()
-    planted = text.replace(
-        "        return engine.generate(", "        time.sleep(0.01)\n        return engine.generate("
-    )
+    planted = text.replace("    return form.engine.generate(", "    time.sleep(0.01)\n    return form.engine.generate(")
     assert planted != text
     file.write_text(planted.replace("import sys\n", "import sys\nimport time\n", 1))
     head = Side(name="head", label="head", kind="revision", root=tree, python=sys.executable)
@@ -68,6 +66,7 @@ def test_a_pause_between_steps_is_found_confirmed_and_blamed_on_the_host(run, tm
     assert speed.outcome is Outcome.FAIL, json.dumps(speed.data, default=str)
     assert "the time is lost on the host" in speed.summary
     assert {pair.stage for pair in record.pairs} == {1, 2}
+    assert all((tmp_path / record.id / file).is_file() for file in speed.data["traces"].values())
     assert exit_code(record) == 1
 
 

@@ -1,6 +1,7 @@
 """Process pairs, with real processes on a tiny model: one pair measured once for all tests."""
 
 import dataclasses
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +9,12 @@ from pathlib import Path
 import pytest
 
 import qwenperf
-from qwenperf.errors import EnvironmentUnfitError
+from qwenperf.errors import EnvironmentUnfitError, MeasurementError
 from qwenperf.lab import pair_worker
-from qwenperf.lab.pairs import ANCHORS, PairOptions, Pairs
+from qwenperf.lab.pairs import ANCHORS, PairOptions, Pairs, _balanced
+from qwenperf.lab.share_programs import share_programs
 from qwenperf.lab.sides import Side
+from qwenperf.lab.subject import Subject
 from qwenperf.workloads.case import Case, Workload
 
 ROOT = Path(qwenperf.__file__).parent.parent
@@ -26,8 +29,8 @@ def make_side(name, **changes):
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """Return pairs with one pair measured: a case that works, one that cannot, and another engine in head."""
+def again(tmp_path_factory):
+    """Return pairs with two measured: a case that works, one that cannot, and another engine in head."""
     pairs = Pairs(
         base=make_side("base"),
         head=make_side("head", engine="cached-host"),
@@ -35,8 +38,15 @@ def measured(tmp_path_factory):
         options=OPTIONS,
         logs=tmp_path_factory.mktemp("logs"),
         seed=1,
+        cache=tmp_path_factory.mktemp("cache"),
     )
-    return pairs, pairs.measure(1)
+    return pairs, pairs.measure(1), pairs.measure(2)
+
+
+@pytest.fixture(scope="module")
+def measured(again):
+    """Return the pairs, and the first one."""
+    return again[:2]
 
 
 def test_a_pair_has_rounds_of_both_sides_and_of_the_anchors(measured):
@@ -58,6 +68,50 @@ def test_each_side_tells_what_does_not_depend_on_the_clock(measured):
     assert set(base["programs"]) == {"prefill", "decode_step", "generate"}
     assert set(head["programs"]) == {"prefill", "decode_step"}
     assert base["metrics"]["weight_bytes"]["value"] > 0
+
+
+def test_a_later_pair_loads_the_programs_of_the_first(again):
+    """Nothing is compiled, and what is loaded has the text of what was compiled; sizes are not asked for again."""
+    pairs, first, second = again
+    assert second.failed is None
+    assert min(first.extra["compiled"].values()) > 0
+    assert second.extra["compiled"] == {"base": 0, "head": 0}
+    assert set(second.rounds) == set(first.rounds)
+    for side in ("base", "head"):
+        loaded, told = pairs.loaded[1, side, GOOD.id], pairs.evidence[side][GOOD.id]["programs"]
+        assert {"prefill"} <= loaded.keys()
+        assert {name: told[name] for name in loaded if name in told} == {
+            name: text for name, text in loaded.items() if name in told
+        }
+        assert pairs.evidence[side][GOOD.id]["metrics"]
+
+
+def test_a_process_that_loads_another_program_is_refused(again):
+    """Its pair would be of something else, and say so of the code."""
+    pairs, _, _ = again
+    key = (1, "base", GOOD.id)
+    subject = Subject(name="base", log=Path(), child=None, reader=-1, writer=-1)
+    pairs._check_programs(subject, key, pairs.loaded[key])
+    with pytest.raises(MeasurementError, match="runs another prefill than in an earlier process"):
+        pairs._check_programs(subject, key, {**pairs.loaded[key], "prefill": "other"})
+
+
+def test_the_lot_decides_which_side_begins_one_round_more():
+    """With an odd number of rounds; head and base could as well be swapped."""
+    for first, second in (("base", "ABBA"), ("head", "BAAB")):
+        orders = _balanced(3, random.Random(1), first)
+        assert sorted(orders).count(second) == 2
+
+
+def test_a_program_of_both_sides_is_kept_once(tmp_path):
+    """The copy of the side that is named first, so that both load the same."""
+    for folder, text in (("a", "one"), ("b", "two")):
+        (tmp_path / folder / "deep").mkdir(parents=True)
+        (tmp_path / folder / "deep" / "both").write_text(text)
+        (tmp_path / folder / text).write_text(text)
+    share_programs(tmp_path / "a", tmp_path / "b", into=tmp_path / "all")
+    assert (tmp_path / "all" / "deep" / "both").read_text() == "one"
+    assert {path.name for path in (tmp_path / "all").iterdir()} == {"deep", "one", "two"}
 
 
 def test_a_case_that_cannot_be_built_costs_the_others_nothing(measured):
@@ -95,12 +149,26 @@ def test_another_package_than_the_one_asked_for_is_refused(tmp_path):
 
 def test_a_side_runs_its_own_tree_without_the_persistent_cache():
     """The caller's own packages come behind it."""
-    environ = {"PYTHONPATH": "/elsewhere", "JAX_COMPILATION_CACHE_DIR": "/tmp/cache", "HOME": "/home"}
+    environ = {"PYTHONPATH": "/elsewhere", "JAX_COMPILATION_CACHE_DIR": "/tmp/cache", "JAX_PLATFORMS": "cpu"}
     assert make_side("base").child_environ(environ) == {
-        "HOME": "/home",
+        "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_COMPILATION_CACHE": "false",
         "PYTHONPATH": f"{ROOT}:/elsewhere",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
+
+
+def test_a_side_with_a_cache_keeps_the_smallest_program():
+    """In a folder of its own interpreter."""
+    one, other = (
+        make_side("base", python=python).child_environ({}, Path("/cache"))["JAX_COMPILATION_CACHE_DIR"]
+        for python in ("/a/python", "/b/python")
+    )
+    assert Path(one).parent == Path(other).parent == Path("/cache")
+    assert one != other
+    environ = make_side("base").child_environ({}, Path("/cache"))
+    assert environ["JAX_ENABLE_COMPILATION_CACHE"] == "true"
+    assert environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] == "0"
 
 
 def test_pinning_leaves_the_first_cores():

@@ -31,6 +31,15 @@ def test_every_outcome_is_told_in_words(outcome):
     assert "To do: Look." in told
 
 
+def test_pairs_anchors_and_traces_are_told():
+    """What the verdict carries, for whoever wants to look further."""
+    carried = {"samples": {"stage_1": [0.01, -0.02]}, "anchors": {"anchor/memory": 0.004}, "traces": {"base": "a/b.pb"}}
+    told = sentences(make_verdict(Outcome.FAIL, stage_1={"pairs": 6}, **carried))
+    assert "in the order of time: +1.0% -2.0%." in told
+    assert "differed by anchor/memory +0.4% in the median" in told
+    assert "were traced: a/b.pb (base)." in told
+
+
 def test_an_unconfirmed_slowdown_is_not_called_noise():
     """It is inconclusive for another reason."""
     stage = {"pairs": 6, "smallest_effect": 0.04, "outcome": "fail"}

@@ -1,0 +1,160 @@
+"""The tables of the live run, from its log alone. Intervals are exact ones, for counts are small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.verdicts.live_kinds import KINDS
+from benchmarks.verdicts.live_log import LiveLog
+from benchmarks.verdicts.live_peers import ON_RECORDED
+from benchmarks.verdicts.read_pairs import TimedPair, read_pairs
+from benchmarks.verdicts.table import exact, of, table
+from qwenperf.gate.anchors import APART
+from qwenperf.stats.pairs import log_ratio
+from qwenperf.stats.so_far import so_far
+
+Array = NDArray[np.float64]
+
+LIMIT_S = 180.0
+"""In which a case of unchanged code is to be decided."""
+
+_UNCHANGED = [name for name, kind in KINDS.items() if not kind.slowdown]
+
+
+def markdown(log: LiveLog) -> str:
+    """Return all tables; of a log without comparisons, a line that says so."""
+    tries = log.tries()
+    if not tries:
+        return "No comparison is finished."
+    pairs = read_pairs(log.pairs) if log.pairs.is_file() else []
+    first, last = tries[0], tries[-1]
+    where = ", ".join(f"{name} {value}" for name, value in first["machine"].items())
+    made = f"`python -m benchmarks.verdicts.live`, {first['at']} to {last['at']}, {where}"
+    parts = [
+        f"{made}. In brackets: exact 95% intervals.\n",
+        table("What was said", ("comparisons", *_SAID), dict(_said(tries))),
+        table("Time and noise", ("comparisons", *_SPENT), dict(_spent(tries, pairs))),
+        table("Side by side", ("who", *_BESIDE), dict(_beside(tries, pairs))),
+        *_calibration(log, pairs),
+    ]
+    return "\n".join(parts)
+
+
+_SAID = ("made", "fail", "fail before confirmation", "inconclusive", "pass", "improved", "nothing measured")
+
+
+def _said(tries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    for kind, own in _by_kind(tries):
+        outcomes = [one["outcome"] for one in own]
+        first = sum((one["stage_1"] or {}).get("outcome") == "fail" for one in own)
+        counts = [
+            outcomes.count("fail"),
+            first,
+            *(outcomes.count(name) for name in ("inconclusive", "pass", "improved")),
+        ]
+        cells = [of(exact(hits, len(own))) for hits in counts]
+        yield KINDS[kind].title, [str(len(own)), *cells, str(outcomes.count("skipped"))]
+
+
+_SPENT = ("seconds, median", "most", "decided in 3 minutes", "seconds a pair", "pairs, median", "deviation of pairs")
+
+
+def _spent(tries: Sequence[Mapping[str, Any]], pairs: Sequence[TimedPair]) -> Iterator[tuple[str, list[str]]]:
+    for kind, own in _by_kind(tries):
+        seconds = [one["seconds"] for one in own]
+        quick = sum(one["seconds"] <= LIMIT_S and one["outcome"] in {"pass", "fail", "improved"} for one in own)
+        values = np.asarray([pair.value for pair in pairs if pair.kind == kind])
+        spread = f"{values.std(ddof=1):.3f} of {len(values)}" if len(values) > 1 else "-"
+        each = [one["pair_s"] for one in own if one["pair_s"]]
+        needed = median(one["pairs"] + one["confirming"] for one in own)
+        yield (
+            KINDS[kind].title,
+            [
+                f"{median(seconds):.0f}", f"{max(seconds):.0f}", of(exact(quick, len(own))),
+                f"{median(each):.1f}" if each else "-", f"{needed:g}", spread,
+            ],
+        )  # fmt: skip
+
+
+_BESIDE = (
+    *(f"alarms, {kind.title}" for kind in KINDS.values() if not kind.slowdown),
+    *(f"missed, {kind.title}" for kind in KINDS.values() if kind.slowdown),
+    "seconds a try",
+)
+
+
+def _beside(tries: Sequence[Mapping[str, Any]], pairs: Sequence[TimedPair]) -> Iterator[tuple[str, list[str]]]:
+    ours = [(one["kind"], one["outcome"] == "fail", one["seconds"]) for one in tries if one["outcome"] != "skipped"]
+    yield "qwenperf compare", _cells(ours)
+    theirs = [(one["kind"], one["pytest_benchmark"]) for one in tries if "pytest_benchmark" in one]
+    said = [(kind, one["alarm"], one["seconds"]) for kind, one in theirs if "alarm" in one]
+    yield "pytest-benchmark, mean:10% (run)", _cells(said)
+    each = {(one["kind"], one["try"]): one["pair_s"] for one in tries}
+    for rule in ON_RECORDED:
+        found = []
+        for key, seconds in each.items():
+            own = [(pair.base, pair.head) for pair in pairs if (pair.kind, pair.number, pair.stage) == (*key, 1)]
+            alarm = rule.asked(own)
+            if alarm is not None:
+                found.append((key[0], alarm, rule.processes * (seconds or 0.0)))
+        yield rule.name, _cells(found)
+
+
+def _cells(said: Sequence[tuple[str, bool, float]]) -> list[str]:
+    """Return alarms on each unchanged kind, misses of each slower one, and the median of the seconds."""
+    cells = []
+    for kind in (*_UNCHANGED, *(name for name in KINDS if name not in _UNCHANGED)):
+        alarms = [alarm for name, alarm, _ in said if name == kind]
+        cells.append(of(exact(alarms.count(kind in _UNCHANGED), len(alarms))))
+    return [*cells, f"{median(seconds for _, _, seconds in said):.0f}" if said else "-"]
+
+
+def _calibration(log: LiveLog, pairs: Sequence[TimedPair]) -> Iterator[str]:
+    """Yield what the slowdowns really were, and what anchors have to do with the pairs of unchanged code."""
+    found = log.calibration()
+    if found is not None:
+        for target, share, seen in zip(found["wanted"], found["shares"], found["median"], strict=True):
+            kind = next(name for name, kind in KINDS.items() if kind.slowdown == target)
+            told = so_far([pair.value for pair in pairs if pair.kind == kind])
+            later = (
+                "" if told is None else f"; all its pairs together: {told[0]:+.1%} ({told[1]:+.1%} to {told[2]:+.1%})"
+            )
+            yield f"{KINDS[kind].title}: {share:.4f} of the steps twice, {seen:+.1%} in the calibration{later}\n"
+    for kind in _UNCHANGED:
+        own = [pair for pair in pairs if pair.kind == kind]
+        if len(own) > 2:
+            yield f"Anchors, {KINDS[kind].title}: {_anchors(own)}\n"
+
+
+def _anchors(own: Sequence[TimedPair]) -> str:
+    """Say how pairs and anchors go together, and what would be gained by leaving out pairs whose anchors are apart."""
+    values, memory, compute = (
+        np.asarray([getattr(one, name) for one in own]) for name in ("value", "memory", "compute")
+    )
+    together = [_correlation(values, anchor) for anchor in (memory, compute)]
+    near = np.maximum(np.abs(memory), np.abs(compute)) < log_ratio(APART)
+    kept = values[near]
+    left = f"{kept.std(ddof=1):.3f}" if len(kept) > 1 else "-"
+    return (
+        f"correlation with the pairs {together[0]} (memory) and {together[1]} (compute) in {len(own)} pairs; "
+        f"deviation {values.std(ddof=1):.3f}, and {left} in the {len(kept)} whose anchors differ by less than "
+        f"{APART:.0%}"
+    )
+
+
+def _correlation(values: Array, others: Array) -> str:
+    if min(float(values.std()), float(others.std())) == 0:
+        return "-"
+    return f"{float(np.corrcoef(values, others)[0, 1]):+.2f}"
+
+
+def _by_kind(tries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    for kind in KINDS:
+        own = [one for one in tries if one["kind"] == kind]
+        if own:
+            yield kind, own

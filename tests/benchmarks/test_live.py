@@ -1,0 +1,203 @@
+"""The live run of comparisons whose answer is known: its parts, and (slowly) all of it once."""
+
+import importlib
+import json
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from qwenperf.errors import MeasurementError, UsageError
+from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideRecord
+from qwenperf.schema.records import Outcome, Verdict
+from qwenperf.workloads.case import Case, Workload
+
+MODULES = "live live_kinds live_log live_peers live_tables live_try read_pairs scenarios slowed table".split()
+CASE = Case(model="tiny", engine="cached", workload=Workload(prompt_length=4, new_tokens=8))
+
+
+@pytest.fixture(scope="module")
+def parts(repository):
+    sys.path.insert(0, str(repository))
+    return SimpleNamespace(**{name: importlib.import_module(f"benchmarks.verdicts.{name}") for name in MODULES})
+
+
+@pytest.fixture
+def log(parts, tmp_path):
+    return parts.live_log.LiveLog(lines=tmp_path / "live.jsonl", pairs=tmp_path / "pairs.csv")
+
+
+def make_record(ratios, outcome=Outcome.PASS):
+    """Return a comparison whose pairs show head ``ratio`` times as slow."""
+    one = RoundRecord(order="ABBA", wall_s=(0.01,) * 4, cpu_s=(0.01,) * 4)
+    pairs = []
+    for number, ratio in enumerate(ratios, start=1):
+        slow = replace(one, wall_s=(0.1, 0.1 * ratio, 0.1 * ratio, 0.1))
+        rounds = {CASE.id: (slow, slow), "anchor/memory": (one, one), "anchor/compute": (one, one)}
+        pairs.append(PairRecord(number=number, first="base", rounds=rounds, extra={"ready_s": 1.0}))
+    stage = {"outcome": outcome.value}
+    verdict = Verdict(gate="speed", outcome=outcome, summary="time", data={"stage_1": stage})
+    side = SideRecord(label="x", kind="same")
+    case = ComparedCase(id=CASE.id, verdicts=(verdict,))
+    return ComparisonRecord(id="c", created_at="", base=side, head=side, cases=(case,), pairs=tuple(pairs))
+
+
+def add(parts, log, kind, number, ratios, outcome=Outcome.PASS, **more):
+    record = make_record(ratios, outcome)
+    line = parts.live_try.line_of(record, parts.live_kinds.KINDS[kind], number, 30.0, {})
+    log.add({**line, **more}, list(parts.live_log.rows_of(record, kind, number)))
+
+
+def test_whenever_the_run_ends_all_kinds_are_about_as_far(parts):
+    """The next comparison is of the kind of which the smallest share is done."""
+    wanted, tries = {"idle": 4, "slow-10": 2}, []
+    while (name := parts.live_kinds.next_kind(wanted, tries, 1000.0)) is not None:
+        tries.append({"kind": name, "seconds": 10.0})
+    names = [one["kind"] for one in tries]
+    assert sorted(names[:3]) == ["idle", "idle", "slow-10"]
+    assert (names.count("idle"), names.count("slow-10")) == (4, 2)
+
+
+def test_no_comparison_begins_that_would_not_end_in_time(parts):
+    """By the longest of its kind so far; a shorter kind may still fit."""
+    tries = [{"kind": "idle", "seconds": 200.0}, {"kind": "busy", "seconds": 20.0}]
+    assert parts.live_kinds.next_kind({"idle": 20, "busy": 2}, tries, 100.0) == "busy"
+    assert parts.live_kinds.next_kind({"idle": 20}, tries, 100.0) is None
+
+
+def test_a_killed_run_leaves_nothing_half_written(parts, log):
+    """A line that was cut short is no comparison, and rows without a line are taken out."""
+    add(parts, log, "idle", 1, [1.0])
+    record = make_record([1.0])
+    rows = list(parts.live_log.rows_of(record, "idle", 2))
+    log.add({"calibration": {}}, rows)
+    with log.lines.open("a") as file:
+        file.write('{"kind": "idle", "try": 2, "sec')
+    log.mend()
+    assert [one["try"] for one in log.tries()] == [1]
+    assert {row.split(",")[1] for row in log.pairs.read_text().splitlines()[1:]} == {"1"}
+    add(parts, log, "idle", 2, [1.0, 1.0])
+    assert [one["try"] for one in log.tries()] == [1, 2]
+    assert len(parts.read_pairs.read_pairs(log.pairs)) == 3
+
+
+def test_comparisons_with_other_settings_go_elsewhere(log):
+    """Rates of two plans are rates of none."""
+    log.settings({"rounds": 6})
+    log.settings({"rounds": 6})
+    with pytest.raises(UsageError, match=r"begun with rounds 6 \(now 4\)"):
+        log.settings({"rounds": 4})
+
+
+def test_recorded_pairs_can_be_replayed(parts, log):
+    """Those of unchanged code, as ratios of head to base."""
+    add(parts, log, "idle", 1, [1.0, 1.1])
+    add(parts, log, "slow-10", 1, [1.2])
+    (one,) = parts.scenarios.own_recordings(log.pairs)
+    assert one.name == "idle"
+    assert one.pairs.tolist() == pytest.approx([0.0, np.log(1.1)], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("hits", "count", "low", "high"), [(0, 20, 0.0, 0.1684), (5, 10, 0.1871, 0.8129), (10, 10, 0.6915, 1.0)]
+)
+def test_small_counts_carry_the_exact_interval(parts, hits, count, low, high):
+    """Figures from published tables."""
+    found = parts.table.exact(hits, count)
+    assert (found["low"], found["high"]) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_a_share_of_steps_is_taken_twice(parts):
+    """Counted by a step that shows it: 3 of 10, evenly spread."""
+
+    def inner(_params, tokens, state, _tables, *, config):  # noqa: ARG001
+        logits = jnp.full((1, 2), 2e30, jnp.float32)
+        return SimpleNamespace(logits=logits, token=tokens + jnp.int32(1), state=state)
+
+    step = parts.slowed.repeating(inner, 0.3)
+    taken = []
+    for position in range(20):
+        state = SimpleNamespace(length=jnp.int32(position))
+        taken.append(int(step(None, jnp.zeros(1, jnp.int32), state, None, config=None).token[0]))
+    assert sorted(set(taken)) == [1, 2]
+    assert taken.count(2) == 6
+    assert max(len(run) for run in "".join(map(str, taken)).split("2")) <= 3
+
+
+def test_the_calibration_finds_shares_that_slow_down_by_what_is_wanted(parts):
+    """On an engine whose loop alone costs 1%, and whose steps cost 0.9% for each 1% of them."""
+    found = parts.slowed.calibrate(CASE, (0.05, 0.10), lambda _, shares: [0.01 + 0.9 * share for share in shares])
+    assert found["median"] == pytest.approx([0.05, 0.10])
+    assert found["shares"] == pytest.approx([0.04 / 0.9, 0.1])
+
+
+def test_a_calibration_that_fails_is_none(parts):
+    """Whatever share is tried, it is 30% slower."""
+    drawn = iter([[0.01, 0.02], *[[0.3, 0.3]] * 9])
+    with pytest.raises(MeasurementError, match="no share of repeated steps"):
+        parts.slowed.calibrate(CASE, (0.05, 0.10), lambda *_: next(drawn))
+
+
+def test_the_tables_count_alarms_and_misses_of_everybody(parts, log):
+    """One fail of unchanged code, one slowdown that was missed."""
+    log.add({"calibration": {"wanted": [0.05, 0.1], "shares": [0.04, 0.1], "median": [0.05, 0.1]}})
+    add(parts, log, "idle", 1, [1.0] * 4, Outcome.FAIL, pytest_benchmark={"alarm": True, "seconds": 9.0})
+    add(parts, log, "idle", 2, [1.0] * 4)
+    add(parts, log, "slow-10", 1, [1.2] * 4, Outcome.INCONCLUSIVE)
+    text = parts.live_tables.markdown(log)
+    lines = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in text.splitlines() if line.startswith("|")}
+    assert "| unchanged, idle | 2 | 1 of 2 (1 to 99%) | 1 of 2 (1 to 99%) | 0 of 2 (0 to 84%)" in text
+    assert "| unchanged, idle | 30 | 30 | 2 of 2 (16 to 100%) | 7.5 | 4 | 0.000 of 8 |" in text
+    beside = {name: cells[1:] for name, cells in lines.items()}
+    assert beside["qwenperf compare"][:3] == ["1 of 2 (1 to 99%)", "-", "1 of 1 (2 to 100%)"]
+    assert beside["pytest-benchmark, mean:10% (run)"][0] == "1 of 1 (2 to 100%)"
+    assert beside["10% on single runs"][:3] == ["0 of 2 (0 to 84%)", "-", "0 of 1 (0 to 97%)"]
+    assert beside["asv continuous, factor 1.1 (its decision)"][:3] == ["0 of 2 (0 to 84%)", "-", "0 of 1 (0 to 97%)"]
+    assert beside["200% on single runs"][2] == "1 of 1 (2 to 100%)"
+    assert "+10.0% in the calibration; all its pairs together: +20.0%" in text
+
+
+def test_a_run_goes_on_where_it_stopped(parts, tmp_path, monkeypatch, capsys):
+    """Comparisons that were finished are not made again; pytest-benchmark's trouble costs none of them."""
+    made = []
+
+    def compare(_bench, kind, _say):
+        made.append(kind.name)
+        return make_record([1.0, 1.0]), 12.0
+
+    def broken(*_):
+        raise MeasurementError("no pytest there.")
+
+    monkeypatch.setattr(parts.live_try.Bench, "compare", compare)
+    monkeypatch.setattr(parts.live, "pytest_benchmark", broken)
+    monkeypatch.setattr(parts.live, "own_code", lambda root: root)
+    monkeypatch.setattr(parts.live.signal, "signal", lambda *_: None)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    none = ["--count", "busy=0", "--count", "slow-10=0", "--count", "slow-5=0", "--out", str(tmp_path)]
+    assert parts.live.main([*none, "--count", "idle=2"]) == 0
+    assert parts.live.main([*none, "--count", "idle=3"]) == 0
+    assert made == ["idle"] * 3
+    lines = [json.loads(line) for line in (tmp_path / "live.jsonl").read_text().splitlines()]
+    assert [one.get("try") for one in lines] == [None, 1, 2, 3]
+    assert lines[1]["pytest_benchmark"] == {"error": "no pytest there."}
+    assert parts.live.main(["--summary", "--out", str(tmp_path)]) == 0
+    assert "| unchanged, idle | 3 | 0 of 3" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_all_of_it_runs_unattended(parts, tmp_path, monkeypatch, capsys):
+    """One comparison of each kind on the tiny model, with its calibration and with pytest-benchmark beside."""
+    monkeypatch.chdir(tmp_path)
+    # A loaded machine may not see the slowdown of a tiny request.
+    monkeypatch.setattr(parts.slowed, "CLOSE", 10.0)
+    counts = [part for kind in parts.live_kinds.KINDS for part in ("--count", f"{kind}=1")]
+    small = ["--model", "tiny", "--new-tokens", "16", "--rounds", "2", "--trial", "0.01", "--calibration-rounds", "4"]
+    done = parts.live.main([*counts, *small, "--looks", "6,8", "--peers", "1", "--out", str(tmp_path / "out")])
+    assert done == 0, capsys.readouterr().err
+    tries = parts.live_log.LiveLog(lines=tmp_path / "out" / "live.jsonl", pairs=tmp_path / "out" / "pairs.csv").tries()
+    assert sorted(one["kind"] for one in tries) == sorted(parts.live_kinds.KINDS)
+    assert all("alarm" in one["pytest_benchmark"] for one in tries)
+    assert all(one["pairs"] >= 6 and not one["broken"] for one in tries)

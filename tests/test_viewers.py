@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ import jax.numpy as jnp
 import pytest
 
 from qwenperf.measure.capture import capture
+from qwenperf.traces import xplane
 
 SESSION = "tiny__cached"
 START_LIMIT_S = 90
@@ -60,9 +60,12 @@ def test_a_viewer_lists_every_run_and_its_tools(viewer, logdir, tmp_path):
         assert sorted(runs) == [f"first/{SESSION}", f"second/{SESSION}"]
         tools = ask(port, f"run_tools?run=first/{SESSION}")
         tool = next(tool for tool in tools if tool.startswith("trace_viewer"))
-        host = next((logdir / "first").rglob("*.xplane.pb")).name.removesuffix(".xplane.pb")
+        file = next((logdir / "first").rglob("*.xplane.pb"))
+        profile, host = xplane.read(file), file.name.removesuffix(".xplane.pb")
         events = ask(port, f"data?run=first/{SESSION}&tag={tool}&host={host}&hosts={host}")["traceEvents"]
-        assert {"decode", "dot"} <= {re.sub(r"[.].*", "", event.get("name", "")) for event in events}
+        names = {event.get("name", "") for event in events}
+        assert any(name.startswith("decode") for name in names), names
+        assert {profile.keys[key].name for track in profile.tracks for key in track.key} & names
     finally:
         server.kill()
         server.wait()
@@ -84,13 +87,16 @@ def wait_for_runs(server, port: int, log: Path) -> list[str]:
 def test_trace_open_starts_a_viewer_that_shows_the_run_and_ctrl_c_stops_it(viewer, logdir):
     """The address is printed once the viewer has shown the run; nothing is left running."""
     command = [sys.executable, "-m", "qwenperf", "trace", "open", logdir / "first", "--viewer", viewer, "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    told = json.loads("".join(iter_document(process)))
-    assert any(run.endswith(SESSION) for run in told["runs"])
-    port = int(told["url"].split(":")[2].split("/")[0])
-    assert ask(port, "runs") == told["runs"]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0, process.stderr.read()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            told = json.loads("".join(iter_document(process)))
+            assert any(run.endswith(SESSION) for run in told["runs"])
+            port = int(told["url"].split(":")[2].split("/")[0])
+            assert ask(port, "runs") == told["runs"]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
     with pytest.raises(OSError, match="refused"):
         ask(port, "runs")
 
@@ -101,16 +107,3 @@ def iter_document(process):
         yield line
         if line == "}\n":
             return
-
-
-def test_trace_open_says_why_a_viewer_shows_nothing(logdir):
-    """Here its port is taken."""
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "qwenperf", "trace", "open", logdir, "--viewer", "tensorboard", "--port", port]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 4
-    assert "tensorboard does not show the traces" in done.stderr
-    assert "tensorboard-plugin-profile" in done.stderr

@@ -23,10 +23,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
-from qwenperf.errors import EnvironmentUnfitError
+from qwenperf.errors import EnvironmentUnfitError, UsageError
 
 VIEWERS = ("tensorboard", "xprof")
 START_LIMIT_S = 90.0
+_ANSWER_S = 10.0
 _INSTALL = "Install both: pip install 'qwenperf[profile]'."
 _PACKAGES = {"tensorboard": ("tensorboard", "tensorboard-plugin-profile"), "xprof": ("xprof",)}
 _TOLD = 600
@@ -59,14 +60,15 @@ def find_viewer(name: str | None) -> tuple[str, Path]:
 
 @contextmanager
 def opened(
-    logdir: Path, viewer: str, program: Path, port: int | None, limit_s: float = START_LIMIT_S
+    logdir: Path, viewer: str, program: Path, port: int | None = None, *, limit_s: float = START_LIMIT_S
 ) -> Iterator[Opened]:
     """Run a viewer on ``logdir``, on a free port unless one is given; it ends with the block.
 
     Raises:
+      UsageError: the port is taken.
       EnvironmentUnfitError: it ends, or shows no run within ``limit_s``; with what it said last.
     """
-    port = port or _free_port()
+    port = _free_port(port or 0)
     command = [str(program), "--logdir", str(logdir), "--port", str(port)]
     # XProf starts a second server; two viewers side by side must not want the same port for it.
     command += ["--grpc_port", str(_free_port())] if viewer == "xprof" else ["--host", "localhost"]
@@ -101,7 +103,7 @@ def _wait(process: subprocess.Popen[bytes], port: int, limit_s: float, viewer: s
             seen = f"it ended with {process.returncode}"
             break
         try:
-            runs = ask(port, "runs")
+            runs = ask(port, "runs", _ANSWER_S)
         except urllib.error.HTTPError as error:
             seen = f"its profile plugin answers {error.code}"
         except (OSError, ValueError):
@@ -133,9 +135,15 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _free_port() -> int:
+def _free_port(wanted: int = 0) -> int:
+    """Return the port that is wanted, or any: somebody else's viewer on it would answer in the place of ours."""
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            free.bind(("", wanted))
+        except OSError as error:
+            advice = "Give another --port, or none for a free one."
+            raise UsageError(f"port {wanted} cannot be used: {error.strerror}.", advice=advice) from error
         port: int = free.getsockname()[1]
         return port
 

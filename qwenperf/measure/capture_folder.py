@@ -71,7 +71,15 @@ def _alive(work: Path) -> bool:
         return True
     except (OSError, OverflowError):
         return False
-    return True
+    return not _is_zombie(match["process"])
+
+
+def _is_zombie(process: str) -> bool:
+    """Say whether a process has ended and nobody has taken notice, as happens in containers."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    except (OSError, IndexError, UnicodeDecodeError):
+        return False
 
 
 def _host() -> str:

@@ -88,12 +88,25 @@ def run_cases(
         except KeyboardInterrupt:
             record = failures.with_kept(failures.interrupted(case, child.phase), child.kept())
             run = replace(run, interrupted=True)
-        run = judge(_with_case(run, record, child))
-        write_text(folder.record, dumps(run))
-        listener.case_ended(run.cases[-1])
+        before = run
+        try:
+            run = _add(before, record, child, folder=folder, judge=judge)
+        except KeyboardInterrupt:
+            # The case is measured: it is judged and written all the same, and is the last one.
+            run = _add(replace(before, interrupted=True), record, child, folder=folder, judge=judge)
         if run.interrupted:
             break
         _check_fit(run)
+    return run
+
+
+def _add(
+    run: RunRecord, record: CaseRecord, child: _Child, *, folder: RunFolder, judge: Callable[[RunRecord], RunRecord]
+) -> RunRecord:
+    """Add a case, judge, write, tell."""
+    run = judge(_with_case(run, record, child))
+    write_text(folder.record, dumps(run))
+    child.tell_end(run.cases[-1])
     return run
 
 
@@ -157,6 +170,10 @@ class _Child:
         if record is None or record.status is Status.INTERRUPTED:
             return failures.with_kept(failures.crashed(case, ended, self.phase, log_tail(log)), record)
         return replace(record, wall_s=ended.wall_s)
+
+    def tell_end(self, record: CaseRecord) -> None:
+        """Tell the listener that the case is over."""
+        self._listener.case_ended(record)
 
     def kept(self) -> CaseRecord | None:
         """Return the record that the process left, perhaps before its end; ``None`` where it left none."""

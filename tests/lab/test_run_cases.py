@@ -148,6 +148,23 @@ def test_an_interrupt_keeps_what_was_measured(measure, make_case, folder, notes)
     assert on_disk(folder) == run
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_while_a_case_is_judged_loses_nothing(measure, make_case, folder):
+    """Ctrl-C after a case of an hour, while its record is judged: the case is kept, once, and the run ends."""
+    interrupted = []
+
+    def judge(run):
+        if not interrupted:
+            interrupted.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+        return run
+
+    run = measure(make_case(), make_case(engine="naive"), judge=judge)
+    assert run.interrupted
+    assert [case.status for case in run.cases] == [Status.MEASURED]
+    assert on_disk(folder) == run
+
+
 def test_measuring_processes_have_no_persistent_compilation_cache():
     """A first request that finds yesterday's programs would not be cold."""
     environ = child_environ({"JAX_COMPILATION_CACHE_DIR": "/somewhere", "PATH": "/bin"})

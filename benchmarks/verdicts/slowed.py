@@ -101,7 +101,7 @@ def measure(case: Case, shares: Sequence[float], rounds: int = ROUNDS) -> list[f
     return [float(value) for value in np.median(taken[:, 1:] / taken[:, :1], axis=0) - 1]
 
 
-def calibrate(case: Case, wanted: Sequence[float], run: Any, *, processes: int = 3, tries: int = 3) -> dict[str, Any]:
+def calibrate(case: Case, wanted: Sequence[float], run: Any, *, processes: int = 3, tries: int = 4) -> dict[str, Any]:
     """Find the shares that make requests slower by ``wanted``, and say what fresh processes saw of them.
 
     ``run(case, shares)`` measures in a process of its own. The line through two shares is a first guess, which the
@@ -112,7 +112,8 @@ def calibrate(case: Case, wanted: Sequence[float], run: Any, *, processes: int =
     """
     trial = (min(wanted) / 2, max(wanted))
     low, high = run(case, trial)
-    gain = (high - low) / (trial[1] - trial[0])
+    # A step that is taken twice costs about a step; noise that says otherwise would send the next guess far off.
+    gain = max((high - low) / (trial[1] - trial[0]), 0.5)
     shares = [trial[0] + (target - low) / gain for target in wanted]
     history = []
     for _ in range(tries):

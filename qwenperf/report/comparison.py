@@ -15,6 +15,7 @@ from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import Outcome, Verdict
 
 _PROGRAMS = {"True": "same", "False": "other"}
+_CASE_WIDTH = 17
 _NEEDED = {SPEED, "inventory"}
 _SHOWN = {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED}
 
@@ -65,8 +66,9 @@ def _cells(case: ComparedCase) -> Iterator[str | Text]:
 
 
 def _folded(name: str) -> str:
-    """Return a case's id on two lines, engine and workload: on one, the numbers beside it do not fit 80 columns."""
-    return "/\n".join(name.rsplit("/", 1))
+    """Return an id on two lines, or on more where its parts are long: on one, the numbers do not fit 80 columns."""
+    parts = name.rsplit("/", 1)
+    return "/\n".join(parts if len(parts[0]) <= _CASE_WIDTH else name.split("/"))
 
 
 def _problem(case: str, verdict: Verdict) -> Text:

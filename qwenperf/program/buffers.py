@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from qwenperf.program import attributes
-from qwenperf.program.hlo import HANDED_ON, Module, Operation, Parameter
+from qwenperf.program.hlo import CALLS, HANDED_ON, Module, Operation, Parameter
 
 MOVED = frozenset(
     "copy copy-start transpose reshape convert slice dynamic-slice gather broadcast pad concatenate reverse "
@@ -68,9 +68,9 @@ def _before(module: Module, spot: Spot, *, moved: bool) -> Spot | None:
         return _outside(module, spot, moved=moved)
     if opcode == "while":
         return _through_loop(module, spot, moved=moved)
-    if opcode in {"fusion", "call"}:
-        root = module.root(spot.operation.calls) if moved or opcode == "call" else None
-        return Spot(operation=root, index=spot.index) if root else None
+    if opcode == "fusion" or (opcode in CALLS and spot.operation.calls):
+        root = module.root(spot.operation.calls) if moved or opcode != "fusion" else None
+        return Spot(operation=root, index=spot.index if opcode in {"fusion", "call"} else ()) if root else None
     return _handed_on(module, spot, moved=moved)
 
 

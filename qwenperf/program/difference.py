@@ -1,15 +1,16 @@
 """What changed between two compilations of a program, told by operation: the largest effect first.
 
 Operations are matched by the name that JAX gave them, the file that they come from and their shape; what is left,
-without the shape. Lines are not compared: they move with every edit. A record keeps the costliest operations only, and
-what is cheaper than all of those is not called new or gone.
+without the shape, and then without the name. Lines are not compared: they move with every edit. A record keeps the
+costliest operations only, and what is cheaper than all of those is not called new or gone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from qwenperf import units
@@ -124,17 +125,19 @@ def _named(kind: str, told: str, base: Sequence[str], head: Sequence[str], *, go
 
 
 def _operations(base: Sequence[OperationCost], head: Sequence[OperationCost]) -> Iterable[Change]:
-    before, after = (_grouped(side, _operation_key) for side in (base, head))
-    left_before = {key: group for key, group in before.items() if key not in after}
-    left_after = {key: group for key, group in after.items() if key not in before}
-    for key in after:
-        if key in before:
-            yield from _operation_change(before[key], after[key])
-    # What changed its shape is one operation still: compared without it.
-    loose_before, loose_after = (_regrouped(side) for side in (left_before, left_after))
-    for key in dict.fromkeys((*loose_after, *loose_before)):
-        old, new = loose_before.get(key, ()), loose_after.get(key, ())
-        if (old and new) or _total(old or new) > _least_listed(head if old else base):
+    """Compare what has one name, file and shape; of the rest what has one name and file; of the rest one file."""
+    left, right = tuple(base), tuple(head)
+    for size in (4, 3, 2):
+        before, after = (_grouped(side, partial(_operation_key, size=size)) for side in (left, right))
+        for key in after:
+            if key in before:
+                yield from _operation_change(before[key], after[key])
+        left, right = (
+            tuple(one for key, group in side.items() if key not in other for one in group)
+            for side, other in ((before, after), (after, before))
+        )
+    for old, new in (*(((one,), ()) for one in left), *(((), (one,)) for one in right)):
+        if _total(old or new) > _least_listed(head if old else base):
             yield from _operation_change(old, new)
 
 
@@ -156,8 +159,8 @@ def _operation_change(old: Sequence[OperationCost], new: Sequence[OperationCost]
     )
 
 
-def _operation_key(one: OperationCost) -> tuple[str, ...]:
-    return one.category, _plain(one.op_name), _file(one.source), one.shape
+def _operation_key(one: OperationCost, *, size: int) -> tuple[str, ...]:
+    return (one.category, _file(one.source), _plain(one.op_name), one.shape)[:size]
 
 
 def _plain(op_name: str) -> str:
@@ -167,10 +170,6 @@ def _plain(op_name: str) -> str:
 
 def _file(source: str) -> str:
     return source.rpartition(":")[0] or source
-
-
-def _regrouped(groups: Mapping[tuple[str, ...], Sequence[OperationCost]]) -> dict[tuple[str, ...], list[OperationCost]]:
-    return _grouped((one for group in groups.values() for one in group), lambda one: _operation_key(one)[:-1])
 
 
 def _least_listed(operations: Sequence[OperationCost]) -> float:

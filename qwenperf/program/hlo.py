@@ -23,8 +23,12 @@ _OPERAND = re.compile(r"%?([A-Za-z_][\w.\-]*)(?=\s*(?:,|$))")
 _COMMENT = re.compile(r"/\*.*?\*/")
 _BRACKET = re.compile(r"[()]")
 _MOST_STEPS = 1000
-HANDED_ON = frozenset("bitcast optimization-barrier opt-barrier copy-done async-done async-update domain".split())
+HANDED_ON = frozenset(
+    "bitcast optimization-barrier opt-barrier copy-done async-done async-update call-done call-update domain".split()
+)
 """What hands on the very bytes that it was given."""
+CALLS = frozenset({"call", "call-start", "async-start"})
+"""What runs another computation once, itself or by another part of the chip."""
 _MOST_PARAMETERS = 6
 """Digits of the number of a parameter."""
 

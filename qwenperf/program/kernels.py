@@ -18,7 +18,7 @@ _MARKS = frozenset({
     "SliceToDynamic", "AssumeGatherIndicesInBound", "X64SplitLow", "X64SplitHigh", "X64Combine", "ConcatBitcast",
 })  # fmt: skip
 """Targets that the compiler puts in for itself and that compute nothing of the user's."""
-_MARK_PREFIXES = ("AsyncCollective",)
+_MARK_PREFIXES = ("AsyncCollective", "PrepareAsync")
 _CALLBACK = re.compile(r"callback|host_?compute", re.IGNORECASE)
 _TRANSFER_TARGETS = frozenset({"MoveToHost", "MoveToDevice", "annotate_device_placement", "PinToDevice"})
 _HOST_OPCODES = frozenset({"infeed", "outfeed"})

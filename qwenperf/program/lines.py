@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qwenperf.program.facts import short_source
-from qwenperf.program.hlo import Module, Operation
+from qwenperf.program.hlo import CALLS, Module, Operation
 
 _MOST_STEPS = 12
 """Users of users that are asked: far ones say little of where an instruction is from."""
@@ -35,6 +35,8 @@ def _nearby(module: Module, operation: Operation) -> Iterator[Operation]:
         root = module.root(one.calls) if one.opcode == "fusion" else None
         if root is not None:
             yield root
+        if one.root and one.computation != module.entry:
+            waiting += [caller for caller in module.callers.get(one.computation, ()) if caller.opcode in CALLS]
         for user, position in module.users.get((one.computation, one.name), ()):
             waiting += _first_inside(module, user, position)
             waiting.append(user)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from qwenperf.program import attributes
-from qwenperf.program.hlo import Module, Operation
+from qwenperf.program.hlo import CALLS, Module, Operation
 from qwenperf.program.trips import trips
 
 _MOST_RUNS = 10**15
@@ -79,7 +79,7 @@ def _runs_of(operation: Operation, loops: Mapping[str, Loop]) -> Iterator[tuple[
     elif operation.opcode == "conditional":
         for branch in attributes.branches(text):
             yield branch, 1
-    elif operation.opcode in {"call", "async-start"} and operation.calls:
+    elif operation.opcode in CALLS and operation.calls:
         yield operation.calls, 1
 
 

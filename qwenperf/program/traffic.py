@@ -17,7 +17,8 @@ from qwenperf.program.shapes import Array, array, arrays, members
 
 FREE = frozenset(
     "parameter constant tuple get-tuple-element bitcast after-all add-dependency domain partition-id replica-id while "
-    "conditional call optimization-barrier opt-barrier copy-done async-start async-update async-done".split()
+    "conditional call call-start call-update optimization-barrier opt-barrier copy-done async-start async-update "
+    "async-done".split()
 )
 """Moves nothing by itself; what loops, branches and calls run is counted where it runs."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qwenperf.program import copies, loops
+from qwenperf.program import buffers, copies, loops
 
 WEIGHT = "%w = bf16[24,896,128]{2,1,0:T(8,128)(2,1)} parameter(0), metadata={op_name=\"params['layers']['w_up']\"}"
 LINE = ', metadata={op_name="jit(step)/dot_general" source_file="/src/models/qwen2.py" source_line=88}'
@@ -30,6 +30,28 @@ def test_a_relayout_of_weights_is_told_in_a_sentence(texts):
 
 def test_another_tile_is_another_layout(texts):
     assert one(texts, WEIGHT, "ROOT %r = bf16[24,896,128]{2,1,0:T(16,128)(2,1)} copy(%w)").kind == "relayout"
+
+
+def test_a_relayout_that_another_part_of_the_chip_makes_is_one_too(texts):
+    """A v7x has its SparseCores copy weights that a scan wants in other tiles: a call within a call."""
+    kind = "bf16[24,896,128]{2,1,0:T(16,128)(2,1)}"
+    inner = texts.computation("inner", WEIGHT.replace("%w", "%p"), f"ROOT %c = {kind} copy(%p)")
+    outer = texts.computation(
+        "outer",
+        WEIGHT.replace("%w", "%q"),
+        f"%s.1 = ((bf16[24,896,128]{{2,1,0:T(8,128)(2,1)}}), {kind}, u32[]{{:S(8)}}) call-start(%q), to_apply=%inner",
+        f"ROOT %d.1 = {kind} call-done(%s.1)",
+    )
+    entry = (
+        f"%s = ((bf16[24,896,128]{{2,1,0:T(8,128)(2,1)}}, token[]), {kind}) call-start(%w, %t), to_apply=%outer",
+        f"%d = {kind} call-done(%s)",
+        f"ROOT %n = {kind} negate(%d){LINE}",
+    )
+    copy = one(texts, WEIGHT, *entry, computations=(inner, outer))
+    assert (copy.kind, copy.buffer, copy.bytes, copy.source) == ("relayout", "params.layers.w_up", SIZE, "qwen2.py:88")
+    module = texts.parsed(WEIGHT, *entry, computations=(inner, outer))
+    assert buffers.argument(module, texts.named(module, "d"), moved=True).number == 0
+    assert buffers.argument(module, texts.named(module, "d")) is None
 
 
 def test_a_copy_that_moves_nothing_about_is_a_plain_copy(texts):

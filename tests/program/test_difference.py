@@ -79,6 +79,13 @@ def test_an_operation_of_another_shape_is_compared_with_what_it_was():
     assert change.message == "changed: matmul bf16[1,9728] -> f32[1,9728] from layers.py:112: 400 MB -> 800 MB"
 
 
+def test_an_operation_that_was_renamed_is_compared_with_what_it_was():
+    renamed = replace(DOT, op_name="jit(step)/bd,df->bf/dot_general", shape="bf16[9728]")
+    assert explain(BASE, head(operations=(renamed,))) == ()
+    (change,) = explain(BASE, head(operations=(replace(renamed, bytes=8e8),)))
+    assert change.message == "changed: matmul bf16[1,9728] -> bf16[9728] from layers.py:112: 400 MB -> 800 MB"
+
+
 def test_new_exchanges_are_counted():
     one = Collective(kind="all-gather", shape="bf16[896]", bytes=1792, runs=24, source="qwen2.py:50")
     (change,) = explain(BASE, head(collectives=(one,)))
@@ -119,7 +126,10 @@ def test_the_largest_effect_comes_first_and_worse_before_better():
 def test_what_fell_off_the_end_of_a_full_list_is_not_gone():
     many = tuple(replace(DOT, op_name=f"op_{number}", flops=0.0, bytes=1e6) for number in range(MOST_OPERATIONS - 1))
     last = replace(DOT, op_name="last", flops=0.0, bytes=10.0)
-    costly = replace(DOT, op_name="costly", flops=0.0, bytes=5e8)
+    last, costly = (
+        replace(last, source="last.py:1"),
+        replace(DOT, op_name="costly", flops=0.0, bytes=5e8, source="new.py:3"),
+    )
     full, pushed = replace(BASE, operations=(*many, last)), head(operations=(costly, *many))
     (change,) = explain(full, pushed)
     assert change.message.startswith("new: matmul")

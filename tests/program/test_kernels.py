@@ -27,7 +27,9 @@ def test_a_kernel_has_the_name_that_its_author_gave_it(texts, op_name, name):
     assert kernels.kernel_name(module.operations[0]) == name
 
 
-@pytest.mark.parametrize("target", ["Sharding", "AllocateBuffer", "SPMDFullToShardShape", "AsyncCollectiveStart"])
+@pytest.mark.parametrize(
+    "target", ["Sharding", "AllocateBuffer", "SPMDFullToShardShape", "AsyncCollectiveStart", "PrepareAsyncCallStart"]
+)
 def test_marks_for_the_compiler_are_no_kernels(texts, target):
     module = texts.parsed(f'ROOT %k = f32[4]{{0}} custom-call(%a), custom_call_target="{target}"')
     assert kernels.kernels(module) == kernels.host_calls(module) == ()

@@ -1,6 +1,7 @@
 """What approximate settings cost in quality and save in bytes: perplexity of the committed text on the real weights.
 
     python -m benchmarks.quality
+    python -m benchmarks.quality --text FILE --tokens 600 --engine cached+weights=int8
 
 Weights and activations are judged by one pass without a cache, dtypes of the cache by one decode step a token, so
 that keys and values are read back from it. 182 tokens are few: changes are of this text, not of the model at large.
@@ -8,8 +9,9 @@ that keys and values are read back from it. 182 tokens are few: changes are of t
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,11 +68,12 @@ def measure(model: Model, tokens_BT: np.ndarray, engine: str) -> Row:
     )
 
 
-def rows(model: Model, narrow: Model, tokens_BT: np.ndarray) -> Iterator[Row]:
+def rows(model: Model, tokens_BT: np.ndarray, engines: Sequence[str], narrow: Model | None = None) -> Iterator[Row]:
     """Yield a row for each engine, the plain f32 one first; ``narrow`` is the same model in bf16."""
     yield measure(model, tokens_BT, PLAIN)
-    yield measure(narrow, tokens_BT, PLAIN)
-    for engine in WEIGHTS + CACHES:
+    if narrow is not None:
+        yield measure(narrow, tokens_BT, PLAIN)
+    for engine in engines:
         yield measure(model, tokens_BT, engine)
 
 
@@ -89,16 +92,22 @@ def table(measured: Iterable[Row]) -> Iterator[str]:
         )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description="Perplexity and bytes of engines, on the real weights.")
+    parser.add_argument("--text", type=Path, default=TEXT, metavar="FILE", help="instead of the committed text")
+    parser.add_argument("--tokens", type=int, metavar="N", help="only the first so many of the text")
+    parser.add_argument("--engine", action="append", metavar="NAME", help="only these beside the plain one; repeatable")
+    asked = parser.parse_args(arguments)
     from qwenperf.models.registry import load_model
     from qwenperf.workloads.models import SMOLLM2
 
-    model, narrow = load_model(SMOLLM2), load_model(SMOLLM2, "bf16")
+    model = load_model(SMOLLM2)
     if model.tokenizer is None:
         raise SystemExit(f"no real weights of {SMOLLM2}: {model.findings[0].message}")
-    tokens_BT = np.asarray([model.tokenizer.encode(TEXT.read_text(encoding="utf-8"))])
-    for line in table(rows(model, narrow, tokens_BT)):
+    tokens_BT = np.asarray([model.tokenizer.encode(asked.text.read_text(encoding="utf-8"))[: asked.tokens]])
+    narrow = None if asked.engine else load_model(SMOLLM2, "bf16")
+    for line in table(rows(model, tokens_BT, asked.engine or WEIGHTS + CACHES, narrow)):
         print(line, flush=True)  # noqa: T201  # a script talks to its user
 
 

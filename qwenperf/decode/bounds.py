@@ -5,11 +5,16 @@ On the device it is too late: an index that is out of range is clamped there, wi
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 
 from qwenperf.decode.engine import Tokens
 from qwenperf.errors import CapacityError, ConfigError, TokenError
+
+MOST = 2**31 - 1
+"""The largest size that an int32 of a program counts."""
 
 DEFAULT_CAPACITY = 256
 """Positions of an engine that is built without a capacity, where the model has as many."""
@@ -73,6 +78,19 @@ def check_request(prompt_length: int, new_tokens: object, capacity: int) -> None
             f"a prompt of {prompt_length} and {new_tokens} new tokens need {prompt_length + new_tokens} positions; "
             f"the capacity is {capacity}."
         )
+
+
+def check_workload(batch: Any, prompt_length: Any, new_tokens: Any, capacity: int) -> None:
+    """Refuse sizes of requests that are none, or do not fit: an empty batch would compile to programs of nothing.
+
+    Raises:
+      TokenError, CapacityError: as ``check_request``.
+      ConfigError: a batch or a prompt's length that is not a whole number of at least 1.
+    """
+    for name, size in (("batch", batch), ("prompt_length", prompt_length)):
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= MOST:
+            raise ConfigError(f"{name} is {size!r}, which is not a whole number of at least 1 that fits 31 bits.")
+    check_request(prompt_length, new_tokens, capacity)
 
 
 def _check_kind(tokens: Tokens, *, rank: int, axes: str) -> None:

@@ -20,7 +20,8 @@ from qwenperf.decode.state import KVCache, Layers
 from qwenperf.models.attention import KeysValues
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import LayerIndex
-from qwenperf.models.keys_values import Scaled, Stored, store
+from qwenperf.models.keys_values import Stored, store
+from qwenperf.models.scaled import Scaled
 from qwenperf.workloads.engine import EngineSettings
 
 Filled = int | Int[Array, ""]

@@ -112,8 +112,9 @@ class Generator:
           prompts: token ids: a list of lists, or an array [B, T].
           new_tokens: the most tokens that a row gets.
           **wishes: ``sampling``, a ``Sampling`` or one for each prompt (greedy by default); ``keys``, one typed key a
-            prompt; ``stop``, tokens that end a row, or a list of them for each prompt; ``pad``, the token that
-            follows; ``attention_mask``, of an array of prompts that has padding at either end.
+            prompt; ``stop``, tokens that end a row, or a list of them for each prompt (the model's ``end_tokens`` by
+            default, none with ``stop=()``); ``pad``, the token that follows; ``attention_mask``, of an array of
+            prompts that has padding at either end.
 
         Raises:
           TokenError, CapacityError, ConfigError: as ``generate``.
@@ -168,7 +169,11 @@ class Generator:
 
 
 def build_generator(
-    model: Model, settings: EngineSettings | str = "cached", *, capacity: int | None = None, hooks: Iterable[Hook] = ()
+    model: Model,
+    settings: EngineSettings | str = "cached",
+    *,
+    capacity: int | None = None,
+    hooks: Hook | Iterable[Hook] = (),
 ) -> Generator:
     """Return a generator for ``model``; nothing is compiled before its first request.
 
@@ -176,7 +181,7 @@ def build_generator(
       model: configuration and weights.
       settings: an engine with a static cache, by name (see ``workloads.engine``) or as settings.
       capacity: positions (prompt and new tokens) that a request may need at most.
-      hooks: what to capture or replace inside its programs (see ``hooks``).
+      hooks: one hook or several: what to capture or replace inside its programs (see ``hooks``).
 
     Raises:
       UnknownNameError: no such rung, setting or hook point; offers the nearest.
@@ -191,7 +196,9 @@ def build_generator(
         call = named(name, function, **bound, **more)
         return compile_ahead(call, donate=chosen.donate, options=compile_options(chosen))
 
-    limits = Limits(vocab_size=model.config.vocab_size, capacity=engine.capacity, bucket=chosen.bucket)
+    limits = Limits(
+        vocab_size=model.config.vocab_size, capacity=engine.capacity, bucket=chosen.bucket, stop=model.end_tokens
+    )
     return Generator(
         engine=engine,
         limits=limits,

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from qwenperf.decode.bounds import check_prompt, check_request, check_step_tokens
+from qwenperf.decode.bounds import check_prompt, check_request, check_step_tokens, check_workload
 from qwenperf.decode.engine import EngineFacts, Program, Tokens
 from qwenperf.decode.facts import engine_facts
 from qwenperf.decode.plan import NEW_STATE, Planned, plan
@@ -92,7 +92,7 @@ class LadderEngine:
 
     def plan(self, batch: int, prompt_length: int, new_tokens: int) -> tuple[Planned, ...]:
         """Return the programs of one workload; those that are not compiled ahead of time are left out."""
-        check_request(prompt_length, new_tokens, self.capacity)
+        check_workload(batch, prompt_length, new_tokens, self.capacity)
         return plan(self.calls, self.params, self.tables, batch=batch, pieces=self._pieces(prompt_length))
 
     def programs(self, batch: int, prompt_length: int, new_tokens: int) -> Mapping[str, Program]:
@@ -106,7 +106,7 @@ class LadderEngine:
 
     def facts(self, batch: int, prompt_length: int, new_tokens: int) -> EngineFacts:
         """Return sizes and work of one workload; see ``decode.facts``."""
-        check_request(prompt_length, new_tokens, self.capacity)
+        check_workload(batch, prompt_length, new_tokens, self.capacity)
         return engine_facts(
             config=self.model.config,
             params=self.params,

@@ -7,39 +7,26 @@ written for padding lies behind the cache's length, where each position is writt
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from jaxtyping import Array, Int
 
 from qwenperf.decode import step
-from qwenperf.decode.state import KVCache, StepResult, StepTables
-from qwenperf.models.config import ModelConfig
+from qwenperf.decode.state import Bound, KVCache, StepResult, StepTables
 from qwenperf.models.decoder import Params
-from qwenperf.models.variant import PLAIN, Variant
 
 
 def prefill_padded(
-    params: Params,
-    tokens: Int[Array, "B T"],
-    state: KVCache,
-    tables: StepTables,
-    span: Int[Array, " 2"],
-    *,
-    config: ModelConfig,
-    variant: Variant = PLAIN,
-) -> StepResult:
+    params: Params, tokens: Int[Array, "B T"], state: KVCache, tables: StepTables, span: Int[Array, " 2"],
+    **bound: Unpack[Bound],
+) -> StepResult:  # fmt: skip
     """Read a whole prompt, padded; it attends to itself only."""
-    return step.prefill(params, tokens, state, tables, span[1], config=config, variant=variant)
+    return step.prefill(params, tokens, state, tables, span[1], **bound)
 
 
 def prefill_chunk(
-    params: Params,
-    tokens: Int[Array, "B T"],
-    state: KVCache,
-    tables: StepTables,
-    span: Int[Array, " 2"],
-    *,
-    config: ModelConfig,
-    variant: Variant = PLAIN,
-) -> StepResult:
+    params: Params, tokens: Int[Array, "B T"], state: KVCache, tables: StepTables, span: Int[Array, " 2"],
+    **bound: Unpack[Bound],
+) -> StepResult:  # fmt: skip
     """Read one chunk of a prompt; it attends to all that the cache holds before ``start``, and to itself."""
-    state = state._replace(length=span[0])
-    return step.extend(params, tokens, state, tables, span[1], config=config, variant=variant)
+    return step.extend(params, tokens, state._replace(length=span[0]), tables, span[1], **bound)

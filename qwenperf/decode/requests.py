@@ -27,11 +27,15 @@ OPTIONS = ("keys", "sampling", "stop", "pad", "attention_mask")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What requests have to keep to: the vocabulary, the positions there are, and widths of prompts."""
+    """What requests have to keep to: the vocabulary, the positions there are, and widths of prompts.
+
+    ``stop`` are the tokens that end a row where a request does not say.
+    """
 
     vocab_size: int
     capacity: int
     bucket: int = 0
+    stop: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +59,7 @@ def check(
     *,
     keys: jax.Array | None = None,
     sampling: Sampling | Sequence[Sampling] = GREEDY,
-    stop: Stops = (),
+    stop: Stops | None = None,
     pad: int = 0,
     attention_mask: Tokens | None = None,
     **unknown: Any,
@@ -75,7 +79,7 @@ def check(
     check_request(longest, new_tokens, limits.capacity)
     _check_token(pad, "pad", limits.vocab_size)
     samplings = _samplings(sampling, batch)
-    stops_BV = _stops(stop, batch, limits.vocab_size)
+    stops_BV = _stops(limits.stop if stop is None else stop, batch, limits.vocab_size)
     keys_B = _keys(keys, batch, needed=any(one.temperature > 0 for one in samplings))
     aligned = widen(aligned, _width(longest, new_tokens, limits))
     data = Request(

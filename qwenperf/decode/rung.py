@@ -33,7 +33,7 @@ class Steps:
 
 _STEPS: dict[tuple[str, str], Steps] = {
     ("none", "growing"): Steps(prefill=uncached.prefill_sequence, decode_step=uncached.step_sequence),
-    ("none", "padded"): Steps(prefill=uncached.prefill_padded, decode_step=uncached.step_padded),
+    ("none", "padded"): Steps(prefill=uncached.prefill_buffer, decode_step=uncached.step_buffer),
     ("concat", "growing"): Steps(prefill=step.prefill_growing, decode_step=step.decode_step_growing),
     ("static", "padded"): Steps(prefill=step.prefill, decode_step=step.decode_step),
 }

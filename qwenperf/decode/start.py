@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from qwenperf.decode import executables, stamp
+from qwenperf.decode.bounds import MOST
 from qwenperf.decode.ladder_engine import LadderEngine
 from qwenperf.decode.plan import Planned, Shape
 from qwenperf.errors import ConfigError
 
 Shapes = Iterable[Shape | tuple[int, int, int]]
 """Requests to be ready for: batch, prompt length, new tokens."""
-
-_MOST = 2**31 - 1
 
 
 def shapes_of(given: Any, name: str) -> tuple[Shape, ...]:
@@ -93,7 +92,7 @@ _ADVICE = "Give a list of (batch, prompt length, new tokens), whole numbers of a
 def _shape(given: Any, name: str) -> Shape:
     sizes = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else []
     whole = [int(size) for size in sizes if not isinstance(size, bool) and isinstance(size, Integral)]
-    if len(sizes) != len(Shape._fields) or len(whole) != len(sizes) or not all(1 <= size <= _MOST for size in whole):
+    if len(sizes) != len(Shape._fields) or len(whole) != len(sizes) or not all(1 <= size <= MOST for size in whole):
         raise ConfigError(f"{name} has {given!r}, which is no shape of a request.", advice=_ADVICE)
     return Shape(*whole)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Required, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
 from qwenperf.models.masks import MaskTable
 from qwenperf.models.rotary import RotaryTables
+from qwenperf.models.variant import Variant
 
 Layers = tuple[KeysValues, ...] | KeysValues
 """A pair of arrays for each layer, or one pair for all of them, stacked."""
@@ -55,6 +56,13 @@ class StepResult(NamedTuple):
     logits: Float[Array, "B V"]
     token: Int[Array, " B"]
     state: Any
+
+
+class Bound(TypedDict, total=False):
+    """What a step is bound to before it is traced: the model's configuration, and how its forward pass is written."""
+
+    config: Required[ModelConfig]
+    variant: Variant
 
 
 class StepFunction(Protocol):

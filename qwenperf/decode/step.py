@@ -1,20 +1,20 @@
 """Prefill and decode step with a KV cache: pure functions that engines compile.
 
-All take ``(params, tokens, state, tables, *, config)``. ``run_onto`` is what they share: one
-forward pass whose queries see what the cache holds and what it is given. Those that take a ``count`` too may be given
-padding behind the first ``count`` tokens: none of these sees it, and the cache ends before it.
+All take ``(params, tokens, state, tables)``, and what is ``Bound`` before they are traced. ``run_onto`` is what they
+share: one forward pass whose queries see what the cache holds and what it is given. Those that take a ``count`` too
+may be given padding behind the first ``count`` tokens: none of these sees it, and the cache ends before it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from qwenperf.decode.cache import Write, capacity_of, write_by_concatenation, write_in_place, write_layer
-from qwenperf.decode.state import KVCache, Layers, StepResult, StepTables, Tables, choose, rotary_of
+from qwenperf.decode.state import Bound, KVCache, Layers, StepResult, StepTables, Tables, choose, rotary_of
 from qwenperf.models.attention import KeysValues, causal_mask
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import LayerIndex, Params, collect, forward, unembed, whole_sequence
@@ -26,16 +26,9 @@ Count = Int[Array, ""] | None
 
 
 def prefill(
-    params: Params,
-    tokens: Int[Array, "B T"],
-    state: KVCache,
-    tables: StepTables,
-    count: Count = None,
-    *,
-    config: ModelConfig,
-    variant: Variant = PLAIN,
-    attention_mask_BT: Bool[Array, "B T"] | None = None,
-) -> StepResult:
+    params: Params, tokens: Int[Array, "B T"], state: KVCache, tables: StepTables, count: Count = None, *,
+    attention_mask_BT: Bool[Array, "B T"] | None = None, **bound: Unpack[Bound],
+) -> StepResult:  # fmt: skip
     """Read a prompt into a static cache from its start; what the cache held before is forgotten.
 
     The prompt attends to itself only, not to the capacity: T * T scores instead of T * S. ``attention_mask_BT`` is
@@ -45,24 +38,15 @@ def prefill(
     def remember(layers: Layers, layer: LayerIndex, new: KeysValues) -> tuple[Layers, KeysValues]:
         return write_layer(layers, layer, new, 0, write_in_place)[0], new
 
-    return _read(
-        params, tokens, tables, count, attention_mask_BT, config=config, remember=remember, memory=state.layers,
-        variant=variant,
-    )  # fmt: skip
+    return _read(params, tokens, tables, count, attention_mask_BT, remember=remember, memory=state.layers, **bound)
 
 
 def prefill_growing(
-    params: Params,
-    tokens: Int[Array, "B T"],
-    state: None,
-    tables: StepTables,
-    *,
-    config: ModelConfig,
-    variant: Variant = PLAIN,
+    params: Params, tokens: Int[Array, "B T"], state: None, tables: StepTables, **bound: Unpack[Bound]
 ) -> StepResult:
     """Read a prompt; return its keys and values as a cache that is just as long."""
     del state
-    return _read(params, tokens, tables, config=config, remember=collect, memory=(), variant=variant)
+    return _read(params, tokens, tables, remember=collect, memory=(), **bound)
 
 
 def _read(
@@ -73,7 +57,7 @@ def _read(
     attention_mask_BT: Bool[Array, "B T"] | None = None,
     *,
     config: ModelConfig,
-    variant: Variant,
+    variant: Variant = PLAIN,
     **kept: Any,
 ) -> StepResult:
     positions_BT, mask_BTT = whole_sequence(tokens, attention_mask_BT, window=variant.window)
@@ -105,48 +89,31 @@ def extend(
     state: KVCache,
     tables: StepTables,
     count: Count = None,
-    *,
-    config: ModelConfig,
-    variant: Variant = PLAIN,
+    **bound: Unpack[Bound],
 ) -> StepResult:
     """Append T tokens a row to a static cache that holds something already."""
     positions_BT = next_positions(tokens, state)
-    mask_BTS = slot_mask(positions_BT, capacity_of(state.layers), tables, variant)
-    return run_onto(
-        params, tokens, state, tables, count, config=config, positions_BT=positions_BT, mask_BTS=mask_BTS,
-        variant=variant,
-    )  # fmt: skip
+    mask_BTS = slot_mask(positions_BT, capacity_of(state.layers), tables, bound.get("variant", PLAIN))
+    return run_onto(params, tokens, state, tables, count, positions_BT=positions_BT, mask_BTS=mask_BTS, **bound)
 
 
 def decode_step(
-    params: Params,
-    tokens: Int[Array, " B"],
-    state: KVCache,
-    tables: StepTables,
-    *,
-    config: ModelConfig,
-    variant: Variant = PLAIN,
+    params: Params, tokens: Int[Array, " B"], state: KVCache, tables: StepTables, **bound: Unpack[Bound]
 ) -> StepResult:
     """Append one token a row to a static cache."""
-    return extend(params, jnp.expand_dims(tokens, 1), state, tables, config=config, variant=variant)
+    return extend(params, jnp.expand_dims(tokens, 1), state, tables, **bound)
 
 
 def decode_step_growing(
-    params: Params,
-    tokens: Int[Array, " B"],
-    state: KVCache,
-    tables: StepTables,
-    *,
-    config: ModelConfig,
-    variant: Variant = PLAIN,
+    params: Params, tokens: Int[Array, " B"], state: KVCache, tables: StepTables, **bound: Unpack[Bound]
 ) -> StepResult:
     """Append one token a row by concatenation; the state returned is one position longer."""
     tokens_B1 = jnp.expand_dims(tokens, 1)
     positions_B1 = next_positions(tokens_B1, state)
     mask_B1S = causal_mask(positions_B1, capacity_of(state.layers) + 1)
     return run_onto(
-        params, tokens_B1, state, tables, config=config, positions_BT=positions_B1, mask_BTS=mask_B1S,
-        write=write_by_concatenation, variant=variant,
+        params, tokens_B1, state, tables, positions_BT=positions_B1, mask_BTS=mask_B1S, write=write_by_concatenation,
+        **bound,
     )  # fmt: skip
 
 

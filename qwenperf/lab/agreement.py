@@ -8,8 +8,9 @@ from qwenperf.adapters import prefix_logits
 from qwenperf.decode.engine import Engine, StepEngine
 from qwenperf.errors import UsageError
 from qwenperf.lab.check import UncachedLogits, check_tokens, find_reference
-from qwenperf.lab.divergence import equal_share, first_cell
+from qwenperf.lab.divergence import equal_share
 from qwenperf.lab.forms import Forms
+from qwenperf.lab.logits import first_cell
 from qwenperf.schema.records import CaseRecord, Divergence, Evidence, TokenEvidence, metric
 from qwenperf.workloads.case import Workload
 

@@ -11,7 +11,8 @@ import numpy as np
 from qwenperf.adapters.prompt import logits_and_state
 from qwenperf.decode.engine import Engine, ReferencedEngine, StepEngine
 from qwenperf.errors import MeasurementError
-from qwenperf.lab.divergence import NOT_OWN_CHOICE, Logits, compare, worse
+from qwenperf.lab.divergence import NOT_OWN_CHOICE, compare, worse
+from qwenperf.lab.logits import Logits
 from qwenperf.lab.rounding import products_here
 from qwenperf.schema.records import Divergence
 from qwenperf.workloads.case import Workload

@@ -55,7 +55,7 @@ def place_of_programs(settings: EngineSettings) -> Iterator[Path | None]:
         yield Path(name)
 
 
-def child_environ(
+def measuring_environ(
     environ: Mapping[str, str], settings: EngineSettings | None = None, place: Path | None = None
 ) -> dict[str, str]:
     """Return the environment of a measuring process.

@@ -16,8 +16,8 @@ from qwenperf.lab import failures
 from qwenperf.lab.executor import Message, execute, log_tail
 from qwenperf.lab.options import Options
 from qwenperf.lab.process import (
-    child_environ,
     left_finding,
+    measuring_environ,
     not_asked_for,
     of_the_machine,
     place_of_programs,
@@ -158,7 +158,7 @@ class _Child:
             time_limit_s=case.time_limit_s,
             log=log,
             on_message=self._hear,
-            environ=child_environ(os.environ, self._settings, place),
+            environ=measuring_environ(os.environ, self._settings, place),
         )
         record = self.kept()
         if ended.timed_out:

@@ -76,7 +76,7 @@ class Side:
 
         Compiled programs are kept in ``cache`` and found there again; without one the persistent cache is off.
         """
-        kept = {name: value for name, value in process.child_environ(environ).items() if name not in _OURS}
+        kept = {name: value for name, value in process.measuring_environ(environ).items() if name not in _OURS}
         if cache is not None:
             # JAX's keys hold program, flags and versions; interpreters are kept apart all the same.
             interpreter = hashlib.sha256(self.python.encode()).hexdigest()[:8]

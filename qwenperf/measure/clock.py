@@ -14,7 +14,8 @@ import jax
 
 from qwenperf import units
 from qwenperf.errors import QwenperfError, UsageError
-from qwenperf.measure.compiles import CompileLog, describe
+from qwenperf.measure.compile_words import describe
+from qwenperf.measure.compiles import CompileLog
 
 T = TypeVar("T")
 

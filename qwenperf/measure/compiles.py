@@ -10,10 +10,9 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -22,9 +21,11 @@ from jax import monitoring
 from qwenperf.errors import RefusedCallError
 from qwenperf.measure import listening
 from qwenperf.measure.callsite import current_place, place_of
+from qwenperf.measure.compile_causes import Call, Heard, joined
+from qwenperf.measure.compile_words import describe
 from qwenperf.measure.explanation import Explanation, read_refusal
 from qwenperf.measure.signature import Ledger
-from qwenperf.schema.records import CompileCause, CompileEvent
+from qwenperf.schema.records import CompileEvent
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _REQUESTED = "/jax/compilation_cache/compile_requests_use_cache"
@@ -35,25 +36,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(kw_only=True)
-class _Call:
-    """A watched call that is running: what differed in its arguments."""
-
-    name: str
-    causes: tuple[CompileCause, ...]
-
-
-@dataclass
-class _Thread(threading.local):
-    """What one thread has heard and not used yet; a compile's events all come on the thread that asked for it."""
-
-    hit: bool = False
-    saved_s: float | None = None
-    explanations: deque[Explanation] = field(default_factory=lambda: deque(maxlen=64))
-    calls: list[_Call] = field(default_factory=list)
-    latest: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
-
-
 class CompileLog:
     """Records every compile while it is entered. Several logs may be open at once, each with phases of its own."""
 
@@ -61,7 +43,7 @@ class CompileLog:
         self._phase = phase
         self._explain = explain
         self._events: list[CompileEvent] = []
-        self._thread = _Thread()
+        self._thread = Heard()
         self._open = False
 
     def __enter__(self) -> Self:
@@ -132,7 +114,7 @@ class CompileLog:
 
         @functools.wraps(function)
         def watched(*args: P.args, **kwargs: P.kwargs) -> R:
-            self._thread.calls.append(_Call(name=called, causes=ledger.enter(args, kwargs)))
+            self._thread.calls.append(Call(name=called, causes=ledger.enter(args, kwargs)))
             try:
                 with self.refusals(called):
                     return function(*args, **kwargs)
@@ -181,7 +163,7 @@ class CompileLog:
             self._thread.hit, self._thread.saved_s = False, None
 
     def _compiled(self, function: str, seconds: float) -> CompileEvent:
-        explanation = self._take_explanation(function)
+        explanation = self._thread.take_explanation(function)
         call = self._thread.calls[-1] if self._thread.calls else None
         event = CompileEvent(
             function=function,
@@ -189,70 +171,20 @@ class CompileLog:
             seconds=seconds,
             cache_hit=self._thread.hit,
             location=current_place().location,
-            causes=self._since_latest(function, _causes(explanation, call)),
+            causes=self._thread.since_latest(function, joined(explanation, call)),
             explanation=explanation.text if explanation else "",
         )
         notes = {"saved_s": self._thread.saved_s, "within": call.name if call else None, "thread": _other_thread()}
         return replace(event, extra={key: value for key, value in notes.items() if value is not None})
 
-    def _since_latest(self, function: str, causes: tuple[CompileCause, ...]) -> tuple[CompileCause, ...]:
-        """Say what changed since the function's latest compile: JAX compares with any earlier one that is as close."""
-        if any(cause.what == "new" for cause in causes):  # another function of the same name, perhaps
-            self._thread.latest.pop(function, None)
-            return causes
-        latest, told = self._thread.latest.setdefault(function, {}), []
-        for cause in causes:
-            before = latest.get((cause.argument, cause.what), cause.before)
-            latest[cause.argument, cause.what] = cause.after
-            told.append(cause if before == cause.after else replace(cause, before=before))
-        return tuple(told)
-
     def _explained(self, explanation: Explanation) -> None:
         self._thread.explanations.append(explanation)
-
-    def _take_explanation(self, function: str) -> Explanation | None:
-        """Return the latest explanation for ``function``, and forget it and all after it (functions within)."""
-        waiting = self._thread.explanations
-        for index in range(len(waiting) - 1, -1, -1):
-            if waiting[index].function == function:
-                found = waiting[index]
-                while len(waiting) > index:
-                    waiting.pop()
-                return found
-        return None
 
 
 def _other_thread() -> str | None:
     """Return this thread's name, ``None`` for the main one."""
     here = threading.current_thread()
     return None if here is threading.main_thread() else here.name
-
-
-def describe(event: CompileEvent) -> str:
-    """Write an event in one line: function, place and what changed, old and new."""
-    verb = "refused a call" if event.refused else "came from the persistent cache" if event.cache_hit else "compiled"
-    place = f" at {event.location}" if event.location else ""
-    took = "" if event.refused else f" ({event.seconds:.3g} s)"
-    changes = "; ".join(describe_cause(cause) for cause in event.causes)
-    return f"{event.function} {verb}{place}{took}" + (f": {changes}" if changes else "")
-
-
-def describe_cause(cause: CompileCause) -> str:
-    """Write a cause in a few words: ``cache['k'] shape f32[8,4] -> f32[9,4]``."""
-    if cause.what == "new":
-        return f"a function never seen before {cause.after}".strip()
-    return f"{cause.argument} {cause.what} {cause.before} -> {cause.after}"
-
-
-def _causes(explanation: Explanation | None, call: _Call | None) -> tuple[CompileCause, ...]:
-    """Join both sources: JAX's own causes first, then what only the ledger saw (a sharding, a static value)."""
-    told = explanation.causes if explanation else ()
-    seen = call.causes if call else ()
-    # JAX has numbers for static arguments, and the ledger their names.
-    named = {cause.after for cause in seen if cause.what == "static"}
-    told = tuple(cause for cause in told if not (cause.what == "static" and cause.after in named))
-    known = {(cause.argument, cause.what) for cause in told}
-    return told + tuple(cause for cause in seen if (cause.argument, cause.what) not in known)
 
 
 def _plain(name: str) -> str:

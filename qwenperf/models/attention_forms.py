@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from qwenperf.models.keys_values import Scaled, Stored
+from qwenperf.models.keys_values import Stored
+from qwenperf.models.scaled import Scaled
 
 Grouped = Float[Array, "B K G T C"]
 Scores = Float[Array, "B K G T S"]

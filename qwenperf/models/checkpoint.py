@@ -6,7 +6,6 @@ tensor; nothing in them is executed (pickled weights are not read at all).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +16,16 @@ import numpy as np
 from qwenperf.errors import CheckpointError, EnvironmentUnfitError
 from qwenperf.models.assemble import Tensor, assemble
 from qwenperf.models.config import ModelConfig
+from qwenperf.models.ends import GENERATION_CONFIG
 from qwenperf.models.families import family_of
+from qwenperf.models.json_file import read_json
 from qwenperf.models.parameters import Params
 from qwenperf.models.safetensors_file import open_file
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-_PATTERNS = ["*.safetensors", "*.safetensors.index.json", CONFIG, "tokenizer.json"]
+_PATTERNS = ["*.safetensors", "*.safetensors.index.json", CONFIG, GENERATION_CONFIG, "tokenizer.json"]
 
 
 def read_config(folder: Path) -> tuple[ModelConfig, Mapping[str, Any]]:
@@ -34,7 +35,7 @@ def read_config(folder: Path) -> tuple[ModelConfig, Mapping[str, Any]]:
       CheckpointError: no ``config.json``, or not a JSON object.
       ConfigError: it asks for what the code does not do.
     """
-    data = _read_json(folder / CONFIG)
+    data = read_json(folder / CONFIG)
     return ModelConfig.from_hf(data, source=str(folder / CONFIG)), data
 
 
@@ -89,7 +90,7 @@ def _stored_tensors(folder: Path) -> list[Tensor]:
 
 def _open_shards(folder: Path) -> list[Tensor]:
     index = folder / INDEX
-    weight_map = _read_json(index).get("weight_map")
+    weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
         raise CheckpointError(f"{index}: weight_map is missing or is no object of tensor and file names.")
     tensors: list[Tensor] = []
@@ -120,15 +121,3 @@ def _check_index(index: Path, weight_map: Mapping[str, str], tensors: list[Tenso
 
 def _transposed(tensor: Tensor) -> Tensor:
     return replace(tensor, shape=tensor.shape[::-1], read=lambda: np.ascontiguousarray(tensor.read().T))
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: the file is missing.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read as JSON ({error}).") from error
-    if not isinstance(data, dict):
-        raise CheckpointError(f"{path}: holds no JSON object.")
-    return data

@@ -1,26 +1,25 @@
-"""GGUF files, read through the ``gguf`` package: their metadata, and their tensors as parameters.
+"""The tensors of a GGUF file as parameters.
 
-Tensors are dequantised one by one and some rows at a time, straight to their final dtype, and pages of the file that
+They are dequantised one by one and some rows at a time, straight to their final dtype, and pages of the file that
 were read are given back, so that loading takes little more memory than the result. The configuration is read by
 ``gguf_config``, the tokenizer inside is rebuilt by ``tokenizer``.
 """
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gguf import GGMLQuantizationType as Stored
-from gguf import GGUFReader, ReaderTensor
+from gguf import ReaderTensor
 from gguf.quants import dequantize
 
 from qwenperf.errors import CheckpointError
 from qwenperf.models.assemble import Tensor, assemble
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.families import family_of
+from qwenperf.models.gguf_file import GgufFile
 from qwenperf.models.parameters import Params, array_dtype
 from qwenperf.models.safetensors_file import empty_aligned
 
@@ -47,57 +46,6 @@ _LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-
-
-class _PlainReader(GGUFReader):
-    """Reads through a plain view of the mapped file: metadata are many small slices, and np.memmap's are slow."""
-
-    @property  # type: ignore[override]  # declared as a memmap, used as an array
-    def data(self) -> np.ndarray:
-        """The whole file, mapped."""
-        return self._plain
-
-    @data.setter
-    def data(self, mapped: np.ndarray) -> None:
-        self._plain = np.asarray(mapped)
-        self.mapping: mmap.mmap = mapped._mmap  # type: ignore[attr-defined]  # noqa: SLF001  # its only name
-
-
-class GgufFile:
-    """An opened GGUF file: its metadata as Python values, its tensors not read yet."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._reader = _PlainReader(path)
-        except FileNotFoundError:
-            raise CheckpointError(f"{path}: the file is missing.") from None
-        except (OSError, ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
-            raise CheckpointError(f"{path}: cannot be read as GGUF, it is cut short or damaged ({error}).") from error
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the metadata value of ``key`` as a number, string, bool or list."""
-        field = self._reader.get_field(key)
-        return default if field is None else field.contents()
-
-    @property
-    def architecture(self) -> str:
-        """The model family that the file says it is of."""
-        return str(self.get("general.architecture", ""))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all metadata."""
-        return tuple(self._reader.fields)
-
-    @property
-    def tensors(self) -> tuple[ReaderTensor, ...]:
-        """The stored tensors, mapped and not read."""
-        return tuple(self._reader.tensors)
-
-    def give_back(self) -> None:
-        """Drop what was read from memory; a mapped page counts as resident until then, and is read again if needed."""
-        self._reader.mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def load_gguf(file: GgufFile, config: ModelConfig, dtype: str) -> Params:

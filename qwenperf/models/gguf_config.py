@@ -14,7 +14,8 @@ import numpy as np
 
 from qwenperf.errors import CheckpointError, ConfigError
 from qwenperf.models.config import MODEL_TYPES, ModelConfig
-from qwenperf.models.gguf import ROPE_FACTORS, GgufFile, tensor_shape, tensor_values
+from qwenperf.models.gguf import ROPE_FACTORS, tensor_shape, tensor_values
+from qwenperf.models.gguf_file import GgufFile
 from qwenperf.models.hf_config import is_whole
 from qwenperf.models.rope_scaling import RopeScaling
 

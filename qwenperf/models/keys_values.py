@@ -13,27 +13,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int8
+from jaxtyping import Array, Float
 
-_MOST = 127
-
-
-class Scaled(NamedTuple):
-    """Whole numbers of 8 bits, and what 1 is worth in each of their rows."""
-
-    whole: Int8[Array, "*axes C"]
-    scale: Float[Array, "*axes"]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Axes of the numbers that this stands for."""
-        return self.whole.shape
-
-    @property
-    def ndim(self) -> int:
-        """How many there are."""
-        return self.whole.ndim
-
+from qwenperf.models.scaled import Scaled, quantize_rows
 
 Stored = Array | Scaled
 
@@ -43,14 +25,6 @@ class KeysValues(NamedTuple):
 
     keys: Stored
     values: Stored
-
-
-def quantise(x: Float[Array, "*axes C"]) -> Scaled:
-    """Round each row to whole numbers from -127 to 127 of its own scale; a row of zeros keeps the scale 0."""
-    wide = x.astype(jnp.float32)
-    scale = jnp.max(jnp.abs(wide), axis=-1) / _MOST
-    steps = wide / jnp.expand_dims(jnp.where(scale > 0, scale, jnp.float32(1)), -1)
-    return Scaled(whole=jnp.round(steps).astype(jnp.int8), scale=scale)
 
 
 def read(stored: Stored, dtype: jnp.dtype) -> Array:
@@ -68,7 +42,7 @@ def store(new: KeysValues, like: KeysValues) -> KeysValues:
 def _store(array: Stored, like: Stored) -> Stored:
     if isinstance(array, Scaled):
         return array
-    return quantise(array) if isinstance(like, Scaled) else array.astype(like.dtype)
+    return quantize_rows(array) if isinstance(like, Scaled) else array.astype(like.dtype)
 
 
 def in_order(x_BTKC: Float[Array, "B T K C"], layout: str) -> Array:

@@ -16,6 +16,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from qwenperf.models.quantize import GROUP, dequantize, whole_values
+from qwenperf.models.scaled import quantize_rows
 
 Weights = Mapping[str, Any]
 _MOST_ROWS_IN_GROUPS = 32
@@ -39,14 +40,6 @@ def quantized_rows(tokens_BT: Int[Array, "B T"], weights: Weights) -> Float[Arra
     return dequantize(rows).reshape(*tokens_BT.shape, -1)
 
 
-def quantize_rows(rows_NI: Float[Array, "N I"]) -> tuple[Int[Array, "N I"], Float[Array, "N 1"]]:
-    """Return int8 values and each row's scale, max |x| / 127; a row of zeros stays zeros."""
-    wide_NI = rows_NI.astype(jnp.float32)
-    scale_N1 = jnp.max(jnp.abs(wide_NI), axis=1, keepdims=True) / 127
-    scale_N1 = jnp.where(scale_N1 > 0, scale_N1, 1.0)
-    return jnp.round(wide_NI / scale_N1).astype(jnp.int8), scale_N1
-
-
 def _from_rows(rows_NI: Float[Array, "N I"], weights: Weights) -> Float[Array, "N O"]:
     if weights["scale"].ndim == 1:
         # A scale an output can wait for the sum, and int8 is exact in every dtype.
@@ -56,7 +49,8 @@ def _from_rows(rows_NI: Float[Array, "N I"], weights: Weights) -> Float[Array, "
 
 
 def _from_int8_rows(rows_NI: Float[Array, "N I"], weights: Weights) -> Float[Array, "N O"]:
-    whole_NI, row_scale_N1 = quantize_rows(rows_NI)
+    whole_NI, row_scale_N = quantize_rows(rows_NI)
+    row_scale_N1 = jnp.expand_dims(row_scale_N, 1)
     if weights["scale"].ndim == 1:
         sum_NO = _contract(whole_NI, weights["weight_q"], jnp.int32)
         return sum_NO.astype(jnp.float32) * row_scale_N1 * jnp.expand_dims(weights["scale"], 0)

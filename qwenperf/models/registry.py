@@ -15,6 +15,7 @@ from typing import Any
 from qwenperf.errors import CheckpointError, EnvironmentUnfitError, UnknownNameError
 from qwenperf.models.checkpoint import download_snapshot, load_folder, read_config
 from qwenperf.models.config import ModelConfig, unread_keys
+from qwenperf.models.ends import folder_ends, metadata_ends
 from qwenperf.models.parameters import Params, array_dtype
 from qwenperf.models.seeded import seeded_params
 from qwenperf.models.tokenizer import Tokenizer, folder_tokenizer, metadata_tokenizer, unknown_kind
@@ -30,7 +31,8 @@ class Model:
     """A configuration with its weights on the device.
 
     ``params`` is the tree of ``models.parameters``; ``source`` is ``seeded``, ``gguf:<path>``, ``path:<folder>`` or
-    ``hub:<id>``; ``findings`` say what differs from what was asked for.
+    ``hub:<id>``; ``findings`` say what differs from what was asked for. ``end_tokens`` end a text by the checkpoint's
+    own word; seeded weights have none.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Model:
     tokenizer: Tokenizer | None = None
     source: str = "seeded"
     findings: tuple[Finding, ...] = ()
+    end_tokens: tuple[int, ...] = ()
 
 
 def load_model(name: str, dtype: str = "f32", *, seed: int = 0) -> Model:
@@ -89,13 +92,15 @@ def _real_or_seeded(dtype: str, seed: int) -> Model:
 
 def _from_gguf(name: str, path: Path, dtype: str) -> Model:
     # Reading GGUF takes a package that is slow to import, which most models do without.
-    from qwenperf.models.gguf import GgufFile, load_gguf
+    from qwenperf.models.gguf import load_gguf
     from qwenperf.models.gguf_config import gguf_config
+    from qwenperf.models.gguf_file import GgufFile
 
     file = GgufFile(path)
     config = gguf_config(file)
     tokenizer = metadata_tokenizer(file.get, str(path))
-    findings = () if tokenizer else (_no_tokenizer(f"{path} has {unknown_kind(file.get)}, which is not known here"),)
+    findings = [] if tokenizer else [_no_tokenizer(f"{path} has {unknown_kind(file.get)}, which is not known here")]
+    ends = metadata_ends(file.get, str(path), config.vocab_size)
     params = load_gguf(file, config, dtype)
     return Model(
         name=name,
@@ -104,7 +109,8 @@ def _from_gguf(name: str, path: Path, dtype: str) -> Model:
         dtype=dtype,
         tokenizer=tokenizer,
         source=f"gguf:{path}",
-        findings=findings,
+        findings=(*findings, *ends.findings),
+        end_tokens=ends.tokens,
     )
 
 
@@ -112,6 +118,7 @@ def _from_folder(name: str, folder: Path, dtype: str, source: str) -> Model:
     config, data = read_config(folder)
     tokenizer = folder_tokenizer(folder)
     findings = [] if tokenizer else [_no_tokenizer(f"{folder} has no tokenizer.json")]
+    ends = folder_ends(folder, data, config.vocab_size)
     return Model(
         name=name,
         config=config,
@@ -119,7 +126,8 @@ def _from_folder(name: str, folder: Path, dtype: str, source: str) -> Model:
         dtype=dtype,
         tokenizer=tokenizer,
         source=source,
-        findings=(*findings, *_unread(data)),
+        findings=(*findings, *_unread(data), *ends.findings),
+        end_tokens=ends.tokens,
     )
 
 

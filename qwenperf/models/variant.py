@@ -11,26 +11,28 @@ from dataclasses import dataclass, fields
 from qwenperf.models.taps import UNTOUCHED, Tap
 from qwenperf.workloads.engine import EngineSettings
 
+_PLAIN = EngineSettings()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """The settings of ``workloads.setting`` that the forward pass reads, by the same names.
+    """The settings of ``EngineSettings`` that the forward pass reads, by the same names and with the same defaults.
 
     ``tap`` is no setting: it is where hooks are bound (see ``taps``).
     """
 
-    rotary: str = "tables"
-    contraction: str = "dot_general"
-    rows: int = 1
-    fusion: str = "xla"
-    precision: str = "default"
-    softmax: str = "f32"
-    attention: str = "grouped"
-    mask: str = "computed"
-    window: int = 0
-    key_block: int = 0
-    cache_layout: str = "head-major"
-    activations: str = "native"
+    rotary: str = _PLAIN.rotary
+    contraction: str = _PLAIN.contraction
+    rows: int = _PLAIN.rows
+    fusion: str = _PLAIN.fusion
+    precision: str = _PLAIN.precision
+    softmax: str = _PLAIN.softmax
+    attention: str = _PLAIN.attention
+    mask: str = _PLAIN.mask
+    window: int = _PLAIN.window
+    key_block: int = _PLAIN.key_block
+    cache_layout: str = _PLAIN.cache_layout
+    activations: str = _PLAIN.activations
     tap: Tap = UNTOUCHED
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from qwenperf.stats import student
-from qwenperf.stats.bounds import Pairs
+from qwenperf.stats.bounds import LogRatios
 from qwenperf.stats.detectable import noise
 from qwenperf.stats.pairs import log_ratio
 from qwenperf.stats.spending import Plan, fail_level, last_can_fail, least_last, pass_level
@@ -17,7 +17,7 @@ _MANY = 200
 _NOTABLE = 1.2
 
 
-def settle(case: Pairs, margin: float, *, cases: int, plan: Plan, look: int, modes: Sequence[float]) -> str:
+def settle(case: LogRatios, margin: float, *, cases: int, plan: Plan, look: int, modes: Sequence[float]) -> str:
     """Return what would settle a case that ``look`` left open: pairs, a quieter machine, pinning, another plan."""
     fails = last_can_fail(plan, cases)
     advice = [_more_pairs(case, margin, cases, plan, look) if fails else _other_plan(cases, plan)]
@@ -43,7 +43,7 @@ def _other_plan(cases: int, plan: Plan) -> str:
     )
 
 
-def _more_pairs(case: Pairs, margin: float, cases: int, plan: Plan, look: int) -> str:
+def _more_pairs(case: LogRatios, margin: float, cases: int, plan: Plan, look: int) -> str:
     count, last = len(case.values), plan.looks[-1]
     if look < len(plan.looks) - 1:
         return f"more pairs: {count} of {last} are measured"
@@ -56,7 +56,7 @@ def _more_pairs(case: Pairs, margin: float, cases: int, plan: Plan, look: int) -
     return f"about {needed} pairs, or {calmer}"
 
 
-def _needed(case: Pairs, margin: float, cases: int, plan: Plan) -> int:
+def _needed(case: LogRatios, margin: float, cases: int, plan: Plan) -> int:
     """Return the pairs after which an estimate as it is now would pass or fail."""
     look, count = len(plan.looks) - 1, len(case.values)
     if case.centre >= margin:

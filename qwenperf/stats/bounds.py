@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """One case's pairs with their sorted Walsh averages; ``widening`` as in ``dependence``."""
+class LogRatios:
+    """The log ratios of one case's pairs, with their sorted Walsh averages; ``widening`` as in ``dependence``."""
 
     values: Array
     averages: Array
@@ -45,9 +45,9 @@ class Pairs:
         return signs.flip_p(self.values)
 
     @cached_property
-    def mirrored(self) -> Pairs:
+    def mirrored(self) -> LogRatios:
         """The pairs of the comparison with head and base swapped."""
-        return Pairs(values=-self.values, averages=-self.averages[::-1], widening=self.widening)
+        return LogRatios(values=-self.values, averages=-self.averages[::-1], widening=self.widening)
 
     def lower(self, level: float) -> float:
         """Return what the centre lies below with probability ``level`` at most: by signed ranks where they reach it.
@@ -65,7 +65,7 @@ class Pairs:
         return self.centre - self.widening * student.quantile(level, count - 1) * deviation / math.sqrt(count)
 
 
-def claims(cases: Mapping[str, Pairs], family: int, plan: Plan, look: int) -> dict[str, float]:
+def claims(cases: Mapping[str, LogRatios], family: int, plan: Plan, look: int) -> dict[str, float]:
     """Return each case's lower bound by Holm's steps: a bound above 0 is a claim, and all claims together err in alpha.
 
     The case with the smallest p gets alpha / ``family``; each claim frees its share for the next case; from the first
@@ -86,5 +86,5 @@ def claims(cases: Mapping[str, Pairs], family: int, plan: Plan, look: int) -> di
     return found
 
 
-def _agreed(case: Pairs, level: float, plan: Plan) -> bool:
+def _agreed(case: LogRatios, level: float, plan: Plan) -> bool:
     return provable(len(case.values), level) and case.flips <= plan.alpha

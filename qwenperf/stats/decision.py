@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from qwenperf.schema.records import Outcome
 from qwenperf.stats.advice import settle
-from qwenperf.stats.bounds import Pairs
+from qwenperf.stats.bounds import LogRatios
 from qwenperf.stats.detectable import detectable
 from qwenperf.stats.modes import modes
 from qwenperf.stats.pairs import relative
@@ -59,7 +59,7 @@ class Look:
     margin: float
     count: int
     look: int
-    case: Pairs | None
+    case: LogRatios | None
 
 
 def describe(found: Look, family: int, plan: Plan) -> Decision:
@@ -84,7 +84,7 @@ def describe(found: Look, family: int, plan: Plan) -> Decision:
     )
 
 
-def _cross_check(case: Pairs) -> float | None:
+def _cross_check(case: LogRatios) -> float | None:
     if len(case.values) < CROSS_CHECK_PAIRS:
         return None
     return case.flips if case.centre >= 0 else case.mirrored.flips

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 from qwenperf.errors import UsageError
 from qwenperf.stats import student
-from qwenperf.stats.bounds import Pairs
+from qwenperf.stats.bounds import LogRatios
 from qwenperf.stats.pairs import log_ratio, relative
 from qwenperf.stats.spending import LEAST_PAIRS, Plan, fail_level, provable
 
@@ -35,17 +35,17 @@ def smallest_detectable(sd: float, pairs: int, plan: Plan, cases: int = 1) -> fl
     return relative(_smallest(sd / math.sqrt(pairs), pairs, plan, cases, log_ratio(plan.margin)))
 
 
-def detectable(case: Pairs, margin: float, cases: int, plan: Plan) -> float:
+def detectable(case: LogRatios, margin: float, cases: int, plan: Plan) -> float:
     """Return the same for a plan that is followed to its end in noise like that of ``case``; infinite as there."""
     last = max(plan.looks[-1], len(case.values))
     error = case.widening * noise(case) / math.sqrt(last)
     return relative(_smallest(error, last, plan, cases, log_ratio(margin)))
 
 
-def noise(case: Pairs) -> float:
+def noise(case: LogRatios) -> float:
     """Return the deviation of the pairs as ranks see it, from the width of their interval: tails weigh little."""
     count = len(case.values)
-    plain = Pairs(values=case.values, averages=case.averages, widening=1.0)
+    plain = LogRatios(values=case.values, averages=case.averages, widening=1.0)
     half = (-plain.mirrored.lower(_WIDTH_LEVEL) - plain.lower(_WIDTH_LEVEL)) / 2
     return half / student.quantile(_WIDTH_LEVEL, count - 1) * math.sqrt(count)
 

@@ -7,7 +7,9 @@ it lies between 0 and the number N of such pairs, symmetrically.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
 
@@ -20,10 +22,16 @@ def depth(groups: Sequence[int], confidence: float) -> tuple[int, float]:
 
     ``groups`` are the sizes of the groups of equal x. Where not even k = 0 reaches ``confidence``, 0 and what it has.
     """
+    return _depth(tuple(groups), confidence)
+
+
+@lru_cache(maxsize=64)
+def _depth(groups: tuple[int, ...], confidence: float) -> tuple[int, float]:
+    """Find the depth once for series of the same x: trials of one case have the same positions."""
     tail = _exact_tail(groups) if sum(groups) <= EXACT else _normal_tail(groups)
-    best = 0
-    while best + 1 < (_pairs(groups) + 1) // 2 and 1 - 2 * tail(best + 1) >= confidence:
-        best += 1
+    # Of hundreds of points there are tens of thousands of depths, and each covers less than the one before it.
+    deeper = range(1, (_pairs(groups) + 1) // 2)
+    best = bisect_left(deeper, x=True, key=lambda k: 1 - 2 * tail(k) < confidence)
     return best, max(0.0, 1 - 2 * tail(best))
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from qwenperf.errors import MeasurementError, UsageError
 from qwenperf.schema.records import Outcome
 from qwenperf.stats import signs
-from qwenperf.stats.bounds import Pairs, claims
+from qwenperf.stats.bounds import LogRatios, claims
 from qwenperf.stats.decision import CROSS_CHECK_PAIRS, OPEN, Decision, Look, describe
 from qwenperf.stats.dependence import widening
 from qwenperf.stats.pairs import log_ratio
@@ -88,7 +88,7 @@ def _look(
     values = {name: _checked(name, case, plan.looks[look]) for name, case in pairs.items()}
     wide = widening(values)
     cases = {
-        name: Pairs(values=case, averages=signs.walsh(case), widening=wide[name])
+        name: LogRatios(values=case, averages=signs.walsh(case), widening=wide[name])
         for name, case in values.items()
         if name not in made and len(case) >= LEAST_PAIRS
     }
@@ -114,7 +114,7 @@ def _look(
     return found
 
 
-def _high(case: Pairs, typical: float, level: float) -> float:
+def _high(case: LogRatios, typical: float, level: float) -> float:
     """Return the upper bound; below 12 pairs no case is believed to be calmer than half of the others.
 
     Six pairs may all lie in one of two modes and look calm.

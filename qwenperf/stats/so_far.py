@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from qwenperf.stats import signs
-from qwenperf.stats.bounds import Pairs
+from qwenperf.stats.bounds import LogRatios
 from qwenperf.stats.pairs import relative
 
 LEVEL = 0.025
@@ -19,5 +19,5 @@ def so_far(values: Sequence[float]) -> tuple[float, float, float] | None:
     if len(values) < 2:
         return None
     case = np.asarray(values, dtype=np.float64)
-    pairs = Pairs(values=case, averages=signs.walsh(case), widening=1.0)
+    pairs = LogRatios(values=case, averages=signs.walsh(case), widening=1.0)
     return relative(pairs.centre), relative(pairs.lower(LEVEL)), relative(-pairs.mirrored.lower(LEVEL))

@@ -82,11 +82,11 @@ def test_a_small_run_measures_every_kind_of_noise_and_writes_both_files(verdicts
 def test_the_ranks_that_were_chosen_are_those_that_judge(verdicts):
     """The comparison of intervals computes the bound that the verdicts have."""
     from qwenperf.stats import signs
-    from qwenperf.stats.bounds import Pairs
+    from qwenperf.stats.bounds import LogRatios
 
     rows = np.random.default_rng(5).normal(size=(3, 20))
     centres, found = verdicts["intervals"].by_ranks(rows)
-    cases = [Pairs(values=row, averages=signs.walsh(row), widening=1.0) for row in rows]
+    cases = [LogRatios(values=row, averages=signs.walsh(row), widening=1.0) for row in rows]
     assert centres.tolist() == pytest.approx([case.centre for case in cases])
     assert found.tolist() == pytest.approx([case.lower(verdicts["intervals"].LEVEL) for case in cases])
 

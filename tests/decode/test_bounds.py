@@ -54,6 +54,27 @@ def test_new_tokens_are_a_whole_number_of_at_least_one(new_tokens, engine, promp
         engine("cached").generate(prompt(1, 1), new_tokens)
 
 
+@pytest.mark.parametrize("ask", ["plan", "compile", "programs", "facts"])
+@pytest.mark.parametrize(
+    ("sizes", "error", "message"),
+    [
+        ((0, 7, 5), ConfigError, "batch is 0"),
+        ((-1, 7, 5), ConfigError, "batch is -1"),
+        ((True, 7, 5), ConfigError, "batch is True"),
+        ((2**31, 7, 5), ConfigError, "batch is 2147483648"),
+        ((1, 0, 5), ConfigError, "prompt_length is 0"),
+        ((1, 7.0, 5), ConfigError, r"prompt_length is 7\.0"),
+        ((1, "7", 5), ConfigError, "prompt_length is '7'"),
+        ((1, 7, 0), TokenError, "new_tokens is 0"),
+        ((1, 7, 10), CapacityError, "17 positions"),
+    ],
+)
+def test_sizes_of_a_workload_are_checked_before_anything_is_compiled(ask, sizes, error, message, engine):
+    """A batch of none would compile to programs of nothing, and facts would be told of nobody."""
+    with pytest.raises(error, match=message):
+        getattr(engine("cached"), ask)(*sizes)
+
+
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from qwenperf.gate.tokens import judge
-from qwenperf.lab.divergence import Logits, compare
+from qwenperf.lab.divergence import compare
+from qwenperf.lab.logits import Logits
 from qwenperf.schema.records import Divergence, Outcome
 
 SEEN = Divergence(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from qwenperf.errors import MeasurementError
-from qwenperf.lab.divergence import Logits, compare, equal_share, relative_rounding, worse
+from qwenperf.lab.divergence import compare, equal_share, worse
+from qwenperf.lab.logits import Logits, relative_rounding
 
 VOCAB = 11
 

@@ -8,8 +8,9 @@ import pytest
 from qwenperf.decode.engine import EngineFacts
 from qwenperf.errors import ConfigError
 from qwenperf.gate.tokens import judge
-from qwenperf.lab.divergence import Logits, compare
+from qwenperf.lab.divergence import compare
 from qwenperf.lab.extrapolate import EXTRAPOLATED, ends, extrapolate
+from qwenperf.lab.logits import Logits
 from qwenperf.lab.options import Options
 from qwenperf.lab.runner import run_case
 from qwenperf.schema.codec import case_loads, dumps

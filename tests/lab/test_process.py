@@ -10,7 +10,7 @@ import pytest
 from qwenperf.errors import ConfigError
 from qwenperf.lab import process
 from qwenperf.lab.options import Options
-from qwenperf.lab.process import child_environ, needs_first_process, of_the_machine, place_of_programs, settings_of
+from qwenperf.lab.process import measuring_environ, needs_first_process, of_the_machine, place_of_programs, settings_of
 from qwenperf.lab.run_cases import new_run, run_cases
 from qwenperf.lab.runner import run_case
 from qwenperf.schema.records import Status
@@ -108,10 +108,10 @@ def test_in_a_process_that_nobody_prepared_saved_programs_are_refused(make_case)
 def test_a_cache_is_on_for_its_case_alone(tmp_path):
     """In a folder of its own, whatever the caller has; small programs are kept too."""
     environ = {"JAX_COMPILATION_CACHE_DIR": "/yesterday", "JAX_ENABLE_COMPILATION_CACHE": "true"}
-    plain = child_environ(environ, parse_engine("cached"), None)
+    plain = measuring_environ(environ, parse_engine("cached"), None)
     assert plain["JAX_ENABLE_COMPILATION_CACHE"] == "false"
     assert "JAX_COMPILATION_CACHE_DIR" not in plain
-    cached = child_environ(environ, parse_engine("cached+compile_cache=true"), tmp_path)
+    cached = measuring_environ(environ, parse_engine("cached+compile_cache=true"), tmp_path)
     assert cached["JAX_ENABLE_COMPILATION_CACHE"] == "true"
     assert Path(cached["JAX_COMPILATION_CACHE_DIR"]).parent == tmp_path
     assert cached["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] == "0"

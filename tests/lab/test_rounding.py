@@ -1,6 +1,6 @@
 import pytest
 
-from qwenperf.lab.divergence import relative_rounding
+from qwenperf.lab.logits import relative_rounding
 from qwenperf.lab.rounding import products_here, products_in
 
 

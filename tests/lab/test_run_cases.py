@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qwenperf.lab.options import Options
-from qwenperf.lab.run_cases import child_environ, new_run, run_cases
+from qwenperf.lab.run_cases import measuring_environ, new_run, run_cases
 from qwenperf.schema.codec import loads
 from qwenperf.schema.records import Status
 
@@ -167,7 +167,7 @@ def test_an_interrupt_while_a_case_is_judged_loses_nothing(measure, make_case, f
 
 def test_measuring_processes_have_no_persistent_compilation_cache():
     """A first request that finds yesterday's programs would not be cold."""
-    environ = child_environ({"JAX_COMPILATION_CACHE_DIR": "/somewhere", "PATH": "/bin"})
+    environ = measuring_environ({"JAX_COMPILATION_CACHE_DIR": "/somewhere", "PATH": "/bin"})
     assert environ["JAX_ENABLE_COMPILATION_CACHE"] == "false"
     assert "JAX_COMPILATION_CACHE_DIR" not in environ
     assert environ["PATH"] == "/bin"

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from qwenperf.errors import RefusedCallError
-from qwenperf.measure.compiles import CompileLog, describe
+from qwenperf.measure.compile_words import describe
+from qwenperf.measure.compiles import CompileLog
 from qwenperf.schema.records import CompileCause
 
 ONES = {size: np.ones(size, np.float32) for size in range(1, 10)}

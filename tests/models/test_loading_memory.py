@@ -65,7 +65,7 @@ def test_weights_are_held_once(folder, dtype):
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
-    """Half as many values in Q8_0, a fifth of them the embedding, which is also the largest tensor."""
+    """Half as many values in Q8_0, a fifth of them the embedding, the largest tensor; and a vocabulary."""
     path = tmp_path_factory.mktemp("packed") / "model.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_block_count(4)
@@ -78,6 +78,12 @@ def packed(tmp_path_factory):
     for name, rows, columns in _matrices():
         zeros = np.zeros((rows, columns // block * size), np.uint8)
         writer.add_tensor(name, zeros, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    letters = [chr(0x4E00 + index) for index in range(200)]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([*letters, *(one + other for one in letters for other in letters)])
+    writer.add_token_types([1] * 40200)
+    writer.add_token_merges([f"{one} {other}" for one in letters for other in letters])
     for name in ("output_norm", *(f"blk.{index}.{norm}_norm" for index in range(4) for norm in ("attn", "ffn"))):
         writer.add_tensor(f"{name}.weight", np.ones(1024, np.float32))
     writer.write_header_to_file()
@@ -99,9 +105,24 @@ def _matrices():
 
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
 def test_packed_weights_are_unpacked_in_pieces(packed, dtype):
-    """Neither the file nor a tensor in f32 is ever whole in memory beside the weights of a GGUF file."""
+    """No file, no tensor in f32 and no vocabulary in pieces is whole in memory beside the weights of a GGUF file."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, str(packed), dtype], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0.9 < float(done.stdout) < 1.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_real_weights_are_held_once(smollm2, dtype):
+    """The same of a real file, tokenizer and all."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, smollm2.source.removeprefix("gguf:"), dtype],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert 0.9 < float(done.stdout) < 1.2

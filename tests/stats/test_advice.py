@@ -5,7 +5,7 @@ import pytest
 
 from qwenperf.stats import signs
 from qwenperf.stats.advice import settle
-from qwenperf.stats.bounds import Pairs
+from qwenperf.stats.bounds import LogRatios
 from qwenperf.stats.spending import Plan
 
 PLAN = Plan()
@@ -14,7 +14,7 @@ PLAN = Plan()
 def case_of(centre, sd, *, count=20, widening=1.0):
     values = np.random.default_rng(3).normal(size=count)
     values = centre + sd * (values - values.mean()) / values.std(ddof=1)
-    return Pairs(values=values, averages=signs.walsh(values), widening=widening)
+    return LogRatios(values=values, averages=signs.walsh(values), widening=widening)
 
 
 def advice(case, look=2, modes=()):

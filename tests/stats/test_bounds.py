@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from qwenperf.stats import signs, student
-from qwenperf.stats.bounds import Pairs, claims
+from qwenperf.stats.bounds import LogRatios, claims
 from qwenperf.stats.spending import Plan, fail_level
 
 
 def case_of(values, widening=1.0):
     array = np.asarray(values, dtype=float)
-    return Pairs(values=array, averages=signs.walsh(array), widening=widening)
+    return LogRatios(values=array, averages=signs.walsh(array), widening=widening)
 
 
 def test_the_centre_is_the_median_of_the_averages_of_all_two_pairs():

@@ -188,5 +188,5 @@ def test_a_method_without_one_of_its_parts_is_noticed(monkeypatch, fault):
         monkeypatch.setattr(bounds, "fail_level", lambda plan, look, share: real(plan, look))  # noqa: ARG005
     else:
         monkeypatch.setattr(bounds, "provable", lambda count, level: count > 6)  # noqa: ARG005
-        monkeypatch.setattr(bounds.Pairs, "lower", lambda case, level: case.student_lower(0.01, case.deviation))  # noqa: ARG005
+        monkeypatch.setattr(bounds.LogRatios, "lower", lambda case, level: case.student_lower(0.01, case.deviation))  # noqa: ARG005
     assert false_fails("iid", 300, 0.15) >= MOST

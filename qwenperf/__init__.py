@@ -11,6 +11,7 @@ from typing import Any
 
 _CONTENTS = {
     # words
+    "AotRecord": "qwenperf.schema.analysis",
     "CaseRecord": "qwenperf.schema.records",
     "Evidence": "qwenperf.schema.records",
     "Finding": "qwenperf.schema.records",
@@ -40,6 +41,7 @@ _CONTENTS = {
     "run_case": "qwenperf.lab.runner",
     "measure_engine": "qwenperf.lab.measure_engine",
     "measure_step": "qwenperf.lab.measure_step",
+    "compile_for": "qwenperf.aot.functions",
 }
 
 __all__ = sorted([*_CONTENTS, "__version__"])  # noqa: PLE0605  (a computed list; the names are above)

@@ -401,7 +401,7 @@ def test_the_documented_tests_pass(pytester, repository):
     case_id = "test_gates.py::test_every_gate/decode_step/b1-p5-n16-f32"
     assert budgets_for(case_id, {}, pytester.path).for_case(case_id, "").limits.keys() == {"compiles_steady"}
     pytester.syspathinsert()
-    pytester.runpytest_inprocess("-W", "ignore::qwenperf.pytest_plugin.InconclusiveWarning").assert_outcomes(passed=6)
+    pytester.runpytest_inprocess("-W", "ignore::qwenperf.pytest_plugin.InconclusiveWarning").assert_outcomes(passed=7)
 
 
 def _record(out):

@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
@@ -20,25 +21,52 @@ CACHE_AXES = 3
 _HLO_NAMES = {"float": "f", "bfloat": "bf", "int": "s", "uint": "u", "complex": "c"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class ArgumentArray:
+    """One array that a program is called with: its key path, what JAX knows of it, and what the caller gave."""
+
+    path: str
+    info: Any
+    given: Any
+
+    @property
+    def donated(self) -> bool:
+        """Whether the caller gives it up."""
+        return bool(self.info.donated)
+
+
+def arguments(step: Callable[..., Any], args: tuple[Any, ...], lowered: Any) -> list[ArgumentArray]:
+    """Return the arrays that the program of ``step``, lowered for ``args``, takes; static arguments are none."""
+    step, args = unwrap(step, args)
+    traced = _traced(step, args, lowered.args_info[0])
+    infos = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]
+    given = jax.tree.leaves([value for _, value in traced])
+    # Keyword arguments have no place among these values.
+    given += [None] * (len(infos) - len(given))
+    names = [name for name, _ in traced]
+    return [
+        ArgumentArray(path=_argument(names, path), info=info, given=value)
+        for (path, info), value in zip(infos, given, strict=True)
+    ]
+
+
 def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> Program | None:
     """Lower and compile ``step`` for ``args``; ``None`` where it is not jitted, so that there is no one program.
 
     ``state`` is the part of ``args`` that a step passes on to the next one: the cache and what goes with it.
     """
-    step, args = _unwrap(step, args)
+    step, args = unwrap(step, args)
     lower = getattr(step, "lower", None)
     if lower is None:
         return None
     lowered = lower(*args)
-    names = _traced(step, args, lowered.args_info[0])
-    infos = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]
-    donated = [(_argument(names, path), info) for path, info in infos if info.donated]
+    donated = [one for one in arguments(step, args, lowered) if one.donated]
     return Program(
         name=name,
         compiled=lowered.compile(),
         lowered_text=lowered.as_text(),
-        donated=tuple(path for path, _ in donated),
-        donated_bytes=sum(_nbytes(info) for _, info in donated),
+        donated=tuple(one.path for one in donated),
+        donated_bytes=sum(_nbytes(one.info) for one in donated),
         cache_shapes=tuple(sorted({hlo_shape(leaf) for leaf in _arrays(state)})),
         cache_bytes=cache_bytes(state),
     )
@@ -46,7 +74,7 @@ def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> P
 
 def abstract_result(function: Callable[..., Any], *args: Any) -> Any:
     """Return shapes and dtypes of what a jitted ``function`` returns, without running it; ``None`` for any other."""
-    function, args = _unwrap(function, args)
+    function, args = unwrap(function, args)
     eval_shape = getattr(function, "eval_shape", None)
     return None if eval_shape is None else eval_shape(*args)
 
@@ -73,7 +101,8 @@ def _arrays(state: Any) -> list[Any]:
     return [leaf for leaf in jax.tree.leaves(state) if len(getattr(leaf, "shape", ())) >= CACHE_AXES]
 
 
-def _unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+def unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """Return the function behind partials and methods, with the arguments that they have."""
     while True:
         if isinstance(step, functools.partial) and not step.keywords:
             step, args = step.func, (*step.args, *args)
@@ -83,13 +112,22 @@ def _unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return step, args
 
 
-def _traced(step: Callable[..., Any], args: tuple[Any, ...], infos: tuple[Any, ...]) -> list[str]:
-    """Return the names of the positional parameters that a program has: static ones are no part of it."""
-    names, found = list(inspect.signature(step).parameters)[: len(args)], list[str]()
-    for name, value in zip(names, args, strict=False):
+def _traced(step: Callable[..., Any], args: tuple[Any, ...], infos: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    """Return names and values of the positional parameters that a program has: static ones are no part of it."""
+    named = list(zip(_names(step, len(args)), args, strict=True))
+    found = list[tuple[str, Any]]()
+    for name, value in named:
         if len(found) < len(infos) and _fits(value, infos[len(found)]):
-            found.append(name)
-    return found if len(found) == len(infos) else names[-len(infos) :]
+            found.append((name, value))
+    return found if len(found) == len(infos) else named[len(named) - len(infos) :]
+
+
+def _names(step: Callable[..., Any], count: int) -> list[str]:
+    """Return the names of ``count`` positional parameters; those of ``*args`` are numbered."""
+    kinds = inspect.signature(step).parameters.values()
+    named = [one.name for one in kinds if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    rest = next((one.name for one in kinds if one.kind is one.VAR_POSITIONAL), "args")
+    return [*named[:count], *(f"{rest}[{index}]" for index in range(count - len(named[:count])))]
 
 
 def _fits(value: Any, info: Any) -> bool:

@@ -17,12 +17,13 @@ from typing import Any, NoReturn
 
 import click
 
-from qwenperf.cli.platform import default_platform
 from qwenperf.cli.streams import give_up, open_missing, refusal, say, writing_data
 from qwenperf.errors import OutputError, QwenperfError, UsageError, nearest_advice
+from qwenperf.measure.default_platform import default_platform
 
 COMMANDS = {
     "run": "Measure the cases of a suite, judge them, and keep a trace.",
+    "aot": "Compile a case's programs for chips that are not here, and judge them.",
     "compare": "Measure two revisions or engines together and say what changed.",
     "doctor": "Look this machine over: software, noise, what it can tell apart.",
     "explain": "Tell the verdicts of a comparison in words.",

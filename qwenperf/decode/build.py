@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+
+import jax
 
 from qwenperf.decode.bounds import check_capacity
 from qwenperf.decode.hooks import Hook, Hooks, capture, hooks_of, place_hooks
@@ -56,8 +59,7 @@ def build_engine(
         started, cannot honour any more.
       ExecutablesError: saved programs that are not of this engine, code and machine.
     """
-    chosen = parse_engine(settings) if isinstance(settings, str) else settings
-    _check_built(chosen)
+    chosen = _chosen(settings)
     check_process(chosen)
     positions = check_capacity(capacity, model.config.max_position_embeddings)
     _check_prefill(chosen, prefill)
@@ -78,6 +80,39 @@ def build_engine(
     )
     make_ready(engine, shapes, path)
     return engine
+
+
+def build_abstract(
+    model: Model, settings: EngineSettings | str, *, capacity: int, platform: str, name: str | None = None
+) -> LadderEngine:
+    """Return an engine of shapes: its programs can be lowered for ``platform``, and it can run none.
+
+    ``model.params`` are shapes too. Settings of the process and of where programs come from (``xla_flags``,
+    ``compile_cache``, ``start``) are left to whoever compiles.
+
+    Raises:
+      UnknownNameError: no such rung, setting or value.
+      ConfigError: a capacity that the model does not have, or settings that exclude each other or the model.
+    """
+    chosen, config = _chosen(settings), model.config
+    positions = check_capacity(capacity, config.max_position_embeddings)
+    steps = steps_of(chosen, _hooks(chosen, (), config, own_steps=False))
+    dtype = model.params["embed_tokens"]["weight"].dtype
+    return LadderEngine(
+        name=name or engine_name(chosen),
+        model=model,
+        params=jax.eval_shape(partial(prepare, config=config, settings=chosen), model.params),
+        settings=chosen,
+        capacity=positions,
+        tables=jax.eval_shape(partial(make_step_tables, config, positions, chosen)),
+        calls=make_calls(chosen, steps, config, positions, dtype, platform=platform),
+    )
+
+
+def _chosen(settings: EngineSettings | str) -> EngineSettings:
+    chosen = parse_engine(settings) if isinstance(settings, str) else settings
+    _check_built(chosen)
+    return chosen
 
 
 def _hooks(settings: EngineSettings, hooks: Hook | Iterable[Hook], config: ModelConfig, *, own_steps: bool) -> Hooks:

@@ -137,9 +137,9 @@ def abstract_tokens(*shape: int) -> Any:
     return jax.ShapeDtypeStruct(shape, jnp.int32)
 
 
-def compile_options(settings: EngineSettings) -> Options:
-    """Return what the compiler is told beside the program."""
-    if settings.fusion != "barriers" or jax.default_backend() != "cpu":
+def compile_options(settings: EngineSettings, platform: str = "") -> Options:
+    """Return what the compiler of ``platform``, by default JAX's own, is told beside the program."""
+    if settings.fusion != "barriers" or (platform or jax.default_backend()) != "cpu":
         return None
     # On CPU XLA takes barriers away before it fuses, unless that pass, which has an older name, is left out.
     return {"xla_disable_hlo_passes": "cse_barrier_expander"}

@@ -67,9 +67,11 @@ def steps_of(settings: EngineSettings, hooks: Hooks = NO_HOOKS) -> Steps:
     return Steps(prefill=bound(read), decode_step=bound(plain.decode_step), hooks=hooks)
 
 
-def make_calls(settings: EngineSettings, steps: Steps, config: ModelConfig, capacity: int, dtype: Any) -> Calls:
-    """Return the functions of a rung, run as ``settings`` say; nothing is compiled yet."""
-    options = compile_options(settings)
+def make_calls(
+    settings: EngineSettings, steps: Steps, config: ModelConfig, capacity: int, dtype: Any, *, platform: str = ""
+) -> Calls:
+    """Return the functions of a rung, run as ``settings`` say on ``platform`` (JAX's own); nothing is compiled yet."""
+    options = compile_options(settings, platform)
 
     def ready(name: str, function: Callable[..., Any], **bound: Any) -> Callable[..., Any]:
         call = named(name, function, config=config, **bound)

@@ -12,6 +12,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,8 +41,13 @@ def execute(
     log: Path,
     on_message: Callable[[Message], None],
     environ: Mapping[str, str] | None = None,
+    renewed_by: str = "",
+    stop: threading.Event | None = None,
 ) -> Ended:
     """Run ``command`` until it ends or ``time_limit_s`` passes, then kill its whole process group.
+
+    A message that has the key ``renewed_by`` starts the time limit anew. ``stop`` ends the child as the limit does, for
+    callers in a thread, which no interrupt reaches.
 
     The group is killed on every way out, so that an interrupt (``KeyboardInterrupt`` passes through) or a bug
     leaves nothing running.
@@ -64,22 +70,46 @@ def execute(
         raise
     finally:
         os.close(writer)
+    deadline = _Deadline(time_limit_s=time_limit_s, at=start + time_limit_s, stop=stop)
+
+    def hear(message: Message) -> None:
+        if renewed_by in message:
+            deadline.renew()
+        on_message(message)
+
     try:
-        timed_out = not _follow(child, reader, start + time_limit_s, on_message)
+        timed_out = not _follow(child, reader, deadline, hear)
     finally:
         _kill_group(child)
         os.close(reader)
     return Ended(returncode=child.returncode, timed_out=timed_out, wall_s=time.monotonic() - start)
 
 
+@dataclass(kw_only=True)
+class _Deadline:
+    """When a child is given up."""
+
+    time_limit_s: float
+    at: float
+    stop: threading.Event | None
+
+    def left_s(self) -> float:
+        """Return the seconds that are left; none where the child is to stop."""
+        return 0.0 if self.stop is not None and self.stop.is_set() else self.at - time.monotonic()
+
+    def renew(self) -> None:
+        """Give the whole limit again."""
+        self.at = time.monotonic() + self.time_limit_s
+
+
 def _follow(
-    child: subprocess.Popen[bytes], reader: int, deadline: float, on_message: Callable[[Message], None]
+    child: subprocess.Popen[bytes], reader: int, deadline: _Deadline, on_message: Callable[[Message], None]
 ) -> bool:
     """Pass messages on until the child ends (True) or the deadline passes (False)."""
     pending = b""
     with selectors.DefaultSelector() as selector:
         selector.register(reader, selectors.EVENT_READ)
-        while (left := deadline - time.monotonic()) > 0:
+        while (left := deadline.left_s()) > 0:
             # The exit code is read before the pipe, so that what a child wrote last is never left unread.
             ended = child.poll() is not None
             if selector.get_map() and selector.select(0 if ended else min(left, _POLL_S)):

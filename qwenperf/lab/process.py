@@ -17,6 +17,7 @@ from typing import Any
 import qwenperf
 from qwenperf.errors import QwenperfError
 from qwenperf.lab.run_folder import writing
+from qwenperf.measure.default_platform import default_platform
 from qwenperf.schema.records import Finding, Severity
 from qwenperf.units import seconds
 from qwenperf.workloads.case import Case
@@ -62,8 +63,10 @@ def measuring_environ(
 
     The persistent compilation cache is off, because a first request that finds yesterday's programs is not cold; where
     the engine has it on, it is in ``place``, and keeps the smallest program. The package is found where ours was,
-    whatever the working folder holds (``-P`` in the command keeps that out).
+    whatever the working folder holds (``-P`` in the command keeps that out). The platform is the CPU where there is no
+    device of another, however this process was started.
     """
+    environ = {**environ, **default_platform(environ)}
     kept = {name: value for name, value in environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     ours = str(Path(qwenperf.__file__).resolve().parent.parent)
     kept["PYTHONPATH"] = os.pathsep.join([ours, *filter(None, [environ.get("PYTHONPATH")])])

@@ -48,15 +48,15 @@ def program_facts(
     """
     text = compiled.as_text() or ""
     module = hlo.parse(text)
-    cost, sizes = _cost(compiled), _sizes(compiled)
+    figures, known = cost(compiled), sizes(compiled)
     return ProgramFacts(
         name=name,
-        flops=_plausible(cost.get("flops")),
-        bytes_accessed=_plausible(cost.get("bytes accessed")),
-        **sizes,
+        flops=_plausible(figures.get("flops")),
+        bytes_accessed=_plausible(figures.get("bytes accessed")),
+        **{name: known[name] for name in known if name != "peak_bytes"},
         operations=facts.opcodes(module),
         trigonometric=facts.trigonometric(module),
-        unaliased_donations=_unaliased(module, donated, donated_bytes, sizes["alias_bytes"]),
+        unaliased_donations=_unaliased(module, donated, donated_bytes, known["alias_bytes"]),
         cache_copies=facts.copies(module, cache_shapes) + rewrites(module, cache_shapes),
         cache_shapes=tuple(cache_shapes),
         fingerprint=fingerprint(text) if text else "",
@@ -74,26 +74,29 @@ def _unaliased(
     return (f"{lost} of {donated_bytes} donated bytes",) if lost > 0 else ()
 
 
-def _cost(compiled: jax.stages.Compiled) -> Mapping[str, Any]:
-    """Return the compiler's cost analysis; empty where a backend has none."""
+def cost(compiled: jax.stages.Compiled) -> Mapping[str, Any]:
+    """Return the compiler's costs by its own names (``flops``, ``bytes accessed``); a loop's body counts once.
+
+    Empty where a backend has none.
+    """
     try:
-        cost = compiled.cost_analysis()
+        found = compiled.cost_analysis()
     except (NotImplementedError, RuntimeError):
         return {}
-    if isinstance(cost, list):  # one entry a computation, in some versions
-        cost = cost[0] if cost else {}
-    return cost or {}
+    if isinstance(found, list):  # one entry a computation, in some versions
+        found = found[0] if found else {}
+    return found or {}
 
 
-def _sizes(compiled: jax.stages.Compiled) -> dict[str, int | None]:
+def sizes(compiled: jax.stages.Compiled) -> dict[str, int | None]:
+    """Return bytes of arguments, output, temporaries, aliases and the peak, of one device; ``None`` for the unknown."""
     try:
         analysis = compiled.memory_analysis()
     except (NotImplementedError, RuntimeError):
         analysis = None
-    return {
-        f"{kind}_bytes": getattr(analysis, f"{kind}_size_in_bytes", None)
-        for kind in ("argument", "output", "temp", "alias")
-    }
+    kinds = {f"{kind}_bytes": f"{kind}_size_in_bytes" for kind in ("argument", "output", "temp", "alias")}
+    kinds["peak_bytes"] = "peak_memory_in_bytes"
+    return {name: getattr(analysis, attribute, None) for name, attribute in kinds.items()}
 
 
 def _plausible(value: Any) -> float | None:

@@ -55,8 +55,10 @@ def load_folder(folder: Path, config: ModelConfig, dtype: str) -> Params:
     return assemble(config, tensors, dtype, str(folder))
 
 
-def download_snapshot(hub_id: str) -> Path:
+def download_snapshot(hub_id: str, *, config_only: bool = False) -> Path:
     """Return the local folder of a hub model (``owner/name`` or ``owner/name@revision``), downloading what is missing.
+
+    With ``config_only`` nothing but its configuration.
 
     Raises:
       EnvironmentUnfitError: the hub cannot be reached, or refuses.
@@ -66,7 +68,8 @@ def download_snapshot(hub_id: str) -> Path:
 
     repository, _, revision = hub_id.partition("@")
     try:
-        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=_PATTERNS))
+        patterns = [CONFIG] if config_only else _PATTERNS
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=patterns))
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise EnvironmentUnfitError(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qwenperf.lab.beside import Asked
     from qwenperf.lab.calls import Watched
     from qwenperf.lab.request import Request
+    from qwenperf.schema.analysis import AotRecord
 
 UNITS = ("tokens/s", "times", "of roofline")
 
@@ -181,6 +182,42 @@ class Checks:
         skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED]
         self.recorded.skipped(self.test, skipped, plain=not (case.evidence.program or case.evidence.voids))
         return judged
+
+    @kept
+    def compiles_for(
+        self,
+        targets: str | Sequence[str],
+        step: Any,
+        *args: Any,
+        donate_argnums: int | Sequence[int] | None = None,
+        static_argnums: int | Sequence[int] | None = None,
+        mesh: Mapping[str, int] | None = None,
+        specs: Any = None,
+        **limits: Any,
+    ) -> AotRecord:
+        """Fail when a program does not compile for a chip, does not fit it, or copies what was donated to it.
+
+        - ``compiles_for("v5e-1,v7x-4", step, *args)`` compiles any jitted function; nothing runs, no chip is needed.
+          Arguments are shapes (``jax.ShapeDtypeStruct``) or arrays.
+        - ``compiles_for("v7x-4", step, *args, relayouts=0, temp_bytes=1e6, kernels=["*flash*"])`` fails beyond a limit
+          as well, which is a most, or a least where more is better: any fact of budgets for programs.
+
+        ``mesh`` and ``specs`` say how arguments are divided over devices, see ``qwenperf.compile_for``.
+        """
+        __tracebackhide__ = True
+        from qwenperf.pytest_plugin.programs import judged, must_judge
+
+        record = judged(
+            targets, step, *args, test=self.test, root=self.root, limits=limits,
+            told={
+                "donate_argnums": donate_argnums, "static_argnums": static_argnums, "mesh": mesh, "specs": specs,
+            },
+        )  # fmt: skip
+        for case in record.cases:
+            self.recorded.add_program(case)
+        for case in record.cases:
+            tell(case.verdicts, subject=case.id, inconclusive=self.marks.inconclusive, required=must_judge(case))
+        return record
 
     @kept
     def measure(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> CaseRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from glob import escape
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from qwenperf.errors import ConfigError
 
 if TYPE_CHECKING:
+    from qwenperf.gate.aot_budget import ProgramBudgets
     from qwenperf.gate.budget_set import BudgetSet
 
 
@@ -36,7 +37,29 @@ def project_budgets(root: Path) -> BudgetSet:
     Raises:
       ConfigError: a file that is no TOML, a table that is none, or a bad key.
     """
-    from qwenperf.gate.budget import TABLE, parse
+    from qwenperf.gate.budget import parse
+
+    return parse(*_table(root))
+
+
+def program_budgets(root: Path, case_ids: Iterable[str], own: Mapping[str, Any]) -> ProgramBudgets:
+    """Return the project's budgets of compiled programs and, before all of them, ``own`` for the programs named.
+
+    Raises:
+      ConfigError: a file that is no TOML, a table that is none, or a bad key.
+    """
+    from qwenperf.gate.aot_budget import ProgramBudgets, parse
+
+    project = parse(*_table(root))
+    stated = parse({"*@*": own} if own else {}, origin="compiles_for").budgets
+    # Of two tables the one with more literal characters wins: a glob that is the whole id has most.
+    told = [replace(budget, pattern=escape(case_id)) for case_id in case_ids for budget in stated]
+    return ProgramBudgets(budgets=(*project.budgets, *told))
+
+
+def _table(root: Path) -> tuple[Mapping[str, Any], str]:
+    """Return ``[tool.qwenperf.budgets]``, and what messages call it."""
+    from qwenperf.gate.budget import TABLE
 
     file = root / "pyproject.toml"
     table: Any = _read(file) if file.is_file() else {}
@@ -44,7 +67,7 @@ def project_budgets(root: Path) -> BudgetSet:
         table = table.get(key, {})
         if not isinstance(table, Mapping):
             raise ConfigError(f"{file}: {key} of {TABLE} is not a table.")
-    return parse(table, origin=f"{file} {TABLE}")
+    return table, f"{file} {TABLE}"
 
 
 def _read(file: Path) -> Mapping[str, Any]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import pytest
 
+from qwenperf.schema.analysis import AotCase, AotRecord
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
+
+if TYPE_CHECKING:
+    from qwenperf.lab.run_folder import RunFolder
 
 _INDENT = "\n    "
 
@@ -35,24 +40,24 @@ class InconclusiveWarning(UserWarning):
 class Recorded:
     """The cases of one session; ``out`` is where ``--qwenperf-out`` wants them.
 
-    ``unjudged`` has a line for each case that passed though a gate had nothing to judge it by, ``elsewhere`` one for
-    each record that a worker of pytest-xdist wrote.
+    ``programs`` are those that were compiled for a chip. ``unjudged`` has a line for each case that passed though a
+    gate had nothing to judge it by, ``elsewhere`` one for each record that a worker of pytest-xdist wrote.
     """
 
     out: Path | None
     cases: list[CaseRecord] = field(default_factory=list)
+    programs: list[AotCase] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
     written: Path | None = None
     elsewhere: list[str] = field(default_factory=list)
 
     def add(self, case: CaseRecord) -> None:
         """Keep a case; a second one of the same id gets a number."""
-        taken = {known.id for known in self.cases}
-        number, name = 1, case.id
-        while name in taken:
-            number += 1
-            name = f"{case.id}#{number}"
-        self.cases.append(replace(case, id=name))
+        self.cases.append(replace(case, id=_free(case.id, self.cases)))
+
+    def add_program(self, program: AotCase) -> None:
+        """Keep a compiled program; a second one of the same id gets a number."""
+        self.programs.append(replace(program, id=_free(program.id, self.programs)))
 
     def crashed(self, test: str, question: str, error: Exception) -> None:
         """Keep that ``test`` asked ``question`` and got an error: what was asked for and not measured is not green."""
@@ -74,16 +79,18 @@ class Recorded:
     def told(self) -> str:
         """Say in a line or more where the records are."""
         if self.written:
-            return f"{len(self.cases)} case{'s' * (len(self.cases) != 1)} in {self.written}"
+            counts = ((len(self.cases), "case"), (len(self.programs), "program"))
+            told = " and ".join(f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts if count)
+            return f"{told} in {self.written}"
         return "\nqwenperf: ".join(self.elsewhere) or "nothing was measured, so no record is written"
 
     def write(self, root: Path) -> None:
-        """Write a new run folder with everything measured; nothing measured, nothing written.
+        """Write a new run folder with all that was measured or compiled; nothing of that, nothing written.
 
         Raises:
           OutputError: the folder cannot be written to.
         """
-        if self.out is None or not self.cases:
+        if self.out is None or not (self.cases or self.programs):
             return
         from qwenperf.lab.commit import describe_commit
         from qwenperf.lab.run_folder import create_run_folder, write_text
@@ -92,17 +99,31 @@ class Recorded:
 
         now = datetime.now(UTC)
         folder = create_run_folder(self.out, now)
-        run = RunRecord(
-            id=folder.id,
-            created_at=now.isoformat(timespec="seconds"),
-            suite="pytest",
-            environment=environment.describe(),
-            commit=describe_commit(root),
-            declared=tuple(case.id for case in self.cases),
-            cases=tuple(self.cases),
-        )
-        write_text(folder.record, dumps(run))
-        self.written = folder.record
+        told = {
+            "id": folder.id,
+            "created_at": now.isoformat(timespec="seconds"),
+            "environment": environment.describe(),
+            "commit": describe_commit(root),
+        }
+        for file, record in self._records(folder, told):
+            write_text(file, dumps(record))
+            self.written = self.written or file
+
+    def _records(self, folder: RunFolder, told: Mapping[str, Any]) -> Iterator[tuple[Path, RunRecord | AotRecord]]:
+        """Yield what there is to write, and where to."""
+        if self.cases:
+            declared = tuple(case.id for case in self.cases)
+            yield folder.record, RunRecord(**told, suite="pytest", declared=declared, cases=tuple(self.cases))
+        if self.programs:
+            declared = tuple(program.id for program in self.programs)
+            yield folder.path / "aot.json", AotRecord(**told, declared=declared, cases=tuple(self.programs))
+
+
+def _free(name: str, taken: Iterable[CaseRecord | AotCase]) -> str:
+    """Return ``name``, or the first of ``name#2``, ``name#3`` and so on that none of ``taken`` has."""
+    known = {one.id for one in taken}
+    numbered = (f"{name}#{number}" for number in count(2))
+    return next(one for one in chain((name,), numbered) if one not in known)
 
 
 def kept(question: Callable[P, R]) -> Callable[P, R]:

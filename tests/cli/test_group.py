@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from qwenperf.cli import main
 from qwenperf.cli.group import COMMANDS
-from qwenperf.cli.platform import default_platform
+from qwenperf.measure.default_platform import default_platform
 
 
 def run(*arguments, **environ):

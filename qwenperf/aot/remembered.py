@@ -1,0 +1,113 @@
+"""Records of programs that were compiled before, in the user's cache: the same program is not compiled twice.
+
+A record is found by all that can change it: the program as it is given to the compiler, with its source lines; the
+target; versions; variables that compilers read; and our own code that analyses. A file that cannot be read is none.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import qwenperf
+from qwenperf.errors import RecordError
+from qwenperf.models.weights import cache_folder
+from qwenperf.schema.analysis import AotCase, TargetRecord
+from qwenperf.schema.codec import aot_case_from_json, to_json
+
+_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TPU_LIBRARY_PATH")
+_PACKAGES = ("jax", "jaxlib", "libtpu")
+_ROOMS = ("aot", "program", "schema")
+"""Our own code that a record depends on."""
+
+_KEPT_S = 30 * 24 * 3600
+"""Seconds for which a record that nobody asks for is kept."""
+
+
+def folder() -> Path:
+    """Return where records are kept, below everything else that is."""
+    return cache_folder() / "aot"
+
+
+def key(text: str, target: TargetRecord, *told: Any, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the name of the record of a lowered program; ``told`` is what the text does not show."""
+    parts = {
+        "target": to_plain(target),
+        "told": told,
+        "versions": {name: _version(name) for name in _PACKAGES},
+        "variables": {name: environ.get(name, "") for name in _VARIABLES},
+        "code": code_digest(),
+    }
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode())
+    digest.update(text.encode())
+    return digest.hexdigest()
+
+
+def to_plain(target: TargetRecord) -> dict[str, Any]:
+    """Return what of a target a compiler and an estimate see."""
+    return {name: str(value) for name, value in vars(target).items()}
+
+
+def read(place: Path, name: str) -> AotCase | None:
+    """Return the record of that name; ``None`` where there is none that can be read."""
+    file = place / f"{name}.json.gz"
+    try:
+        data = json.loads(gzip.decompress(file.read_bytes()))
+        case = aot_case_from_json(data, str(file))
+    except (OSError, EOFError, ValueError, RecordError):
+        return None
+    with suppress(OSError):
+        os.utime(file)
+    return case
+
+
+def write(place: Path, name: str, case: AotCase) -> None:
+    """Keep a record, whole or not at all; a place that cannot be written to keeps none."""
+    packed = gzip.compress(json.dumps(to_json(case)).encode(), mtime=0)
+    with suppress(OSError):
+        place.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=place, prefix=".record-")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(packed)
+        Path(temporary).replace(place / f"{name}.json.gz")
+
+
+def forget_old(place: Path, now: float | None = None) -> None:
+    """Remove records that nobody has asked for in a month."""
+    oldest = (time.time() if now is None else now) - _KEPT_S
+    with suppress(OSError):
+        for file in place.glob("*.json.gz"):
+            if file.stat().st_mtime < oldest:
+                file.unlink(missing_ok=True)
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of our own code that a record depends on."""
+    root = Path(qwenperf.__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(_files(root)):
+        digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _files(root: Path) -> Iterable[Path]:
+    for room in _ROOMS:
+        yield from (file for file in (root / room).iterdir() if file.suffix in (".py", ".toml"))
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

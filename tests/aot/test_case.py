@@ -1,0 +1,101 @@
+"""A program of a case: compiled, kept, and known the next time."""
+
+from dataclasses import replace
+
+import pytest
+
+from qwenperf.aot import remembered
+from qwenperf.aot.case import compile_case
+from qwenperf.schema.records import Status
+
+DECLARED = "cached+start=declared"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder of records."""
+    return tmp_path_factory.mktemp("remembered")
+
+
+@pytest.fixture(scope="module")
+def both(tiny, v5e, place):
+    """A decode step that nobody has compiled before, and its like; from one line, which is in the program's text."""
+    return [compile_case(tiny(engine), "decode_step", v5e, place=place) for engine in ("cached", DECLARED)]
+
+
+@pytest.fixture(scope="module")
+def first(both):
+    """The first of them."""
+    return both[0]
+
+
+def test_a_decode_step_for_a_chip_says_what_it_is(first, tiny):
+    """Case, program, sizes, and that the cache is updated in place."""
+    assert first.status is Status.MEASURED, first.error
+    assert first.id == "tiny/cached/b1-p8-n8-bf16@v5e-1/decode_step"
+    assert first.spec == {"case": tiny().to_json(), "program": "decode_step"}
+    assert first.program.unaliased_donations == ()
+    assert first.program.trigonometric == ()
+    assert first.fit.fits
+    assert first.fit.longest_context > 1000
+    assert first.estimate.tokens_per_s > 0
+    assert {one.path for one in first.arguments if one.donated} >= {"state.layers.0.keys", "state.layers.1.values"}
+    assert "remembered" not in first.extra
+
+
+def test_the_same_program_is_not_compiled_again(first, tiny, v5e, place):
+    """The record is the same but for the word that it was known."""
+    again = compile_case(tiny(), "decode_step", v5e, place=place)
+    assert again.extra == {**first.extra, "remembered": True}
+    assert replace(again, extra=first.extra) == first
+
+
+def test_another_name_of_one_program_finds_its_record_under_its_own_id(both):
+    """``start`` says where programs come from, and not what they are."""
+    assert both[1].extra["remembered"]
+    assert both[1].id.startswith("tiny/cached+start=declared/")
+    assert both[1].spec["case"]["engine"] == DECLARED
+    assert both[1].program == both[0].program
+
+
+def test_a_damaged_record_is_none(first, place):
+    """It is compiled again instead."""
+    (file,) = place.glob("*.json.gz")
+    name = file.name.partition(".")[0]
+    known = remembered.read(place, name)
+    assert known == first
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-40])
+    assert remembered.read(place, name) is None
+    file.write_bytes(whole)
+
+
+def test_the_key_knows_everything_that_changes_a_record(first, monkeypatch):
+    """Text, target, what is told beside the text, and variables that compilers read."""
+    key = remembered.key("text", first.target, {"fusion": "xla"}, environ={})
+    others = [
+        remembered.key("texts", first.target, {"fusion": "xla"}, environ={}),
+        remembered.key("text", replace(first.target, hbm_bytes=1), {"fusion": "xla"}, environ={}),
+        remembered.key("text", first.target, {"fusion": "barriers"}, environ={}),
+        remembered.key("text", first.target, {"fusion": "xla"}, environ={"LIBTPU_INIT_ARGS": "--x"}),
+    ]
+    assert len({key, *others}) == 5
+    assert remembered.key("text", first.target, {"fusion": "xla"}, environ={"HOME": "/elsewhere"}) == key
+    monkeypatch.setattr(remembered, "code_digest", lambda: "other code")
+    assert remembered.key("text", first.target, {"fusion": "xla"}, environ={}) != key
+
+
+def test_records_that_nobody_asks_for_are_removed_after_a_month(first, tmp_path):
+    """And no others."""
+    remembered.write(tmp_path, "name", first)
+    remembered.forget_old(tmp_path)
+    assert remembered.read(tmp_path, "name") is not None
+    remembered.forget_old(tmp_path, now=remembered.time.time() + 32 * 24 * 3600)
+    assert remembered.read(tmp_path, "name") is None
+
+
+def test_a_place_that_cannot_be_written_to_keeps_nothing(first, tmp_path):
+    """Compiling goes on."""
+    (tmp_path / "file").touch()
+    remembered.write(tmp_path / "file" / "folder", "name", first)
+    assert remembered.read(tmp_path / "file" / "folder", "name") is None

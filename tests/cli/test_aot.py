@@ -1,0 +1,92 @@
+"""``qwenperf aot``: what it prints, what it keeps, and what it ends with."""
+
+import json
+
+import pytest
+
+from qwenperf.cli.aot_progress import ended_line
+from qwenperf.schema.analysis import AotCase, TargetRecord
+from qwenperf.schema.codec import aot_from_json, aot_loads
+from qwenperf.schema.records import Status
+
+SMALL = ("--model", "tiny", "--prompt-length", 4, "--new-tokens", 4)
+
+
+@pytest.fixture(scope="module")
+def compiled(cli, tmp_path_factory):
+    """The tiny model for a chip that is not there and for this CPU, with --json."""
+    command, _, run = cli
+    folder = tmp_path_factory.mktemp("aot")
+    return run(
+        command("aot", *SMALL, "--target", "v5e-1,cpu", "--out", folder / "out", "--no-remember", "--json"), folder
+    ), folder
+
+
+def test_the_record_is_one_document_on_stdout_and_on_disk(compiled):
+    """One case a program and target; exit code 0, progress on stderr."""
+    done, folder = compiled
+    assert done.returncode == 0, done.stderr
+    record = aot_from_json(json.loads(done.stdout))
+    assert [case.id.rpartition("@")[2] for case in record.cases] == [
+        "v5e-1/prefill", "v5e-1/decode_step", "cpu/prefill", "cpu/decode_step",
+    ]  # fmt: skip
+    (file,) = (folder / "out").glob("*/aot.json")
+    assert aot_loads(file.read_text()) == record
+    assert all(case.verdicts for case in record.cases)
+    assert record.environment["libtpu"]
+    assert done.stderr.count(": compiled in ") == 4
+    assert (file.parent / "logs" / "compiler-1.log").is_file()
+
+
+def test_the_table_says_what_is_an_estimate(cli, tmp_path):
+    """People read a table a program; nothing was run, and it says so."""
+    command, _, run = cli
+    done = run(command("aot", *SMALL, "--target", "cpu", "--out", tmp_path / "out"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "decode_step" in done.stdout
+    assert "an estimate" in done.stdout
+    assert "record: " in done.stdout
+
+
+def test_targets_are_listed_without_compiling(cli, tmp_path):
+    """Names, chips, devices and memory of a device."""
+    command, _, run = cli
+    done = run(command("aot", "--list-targets"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("v7x-4 ")]
+    assert "4 chips, 8 devices of" in line
+    told = json.loads(run(command("aot", "--list-targets", "--json"), tmp_path).stdout)["targets"]
+    assert {"name": "v5e-1", "devices": 1}.items() <= next(one for one in told if one["name"] == "v5e-1").items()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("--target", "v9-1"), 2, "unknown target 'v9-1'. Known: v2-1"),
+        (("v5e-1",), 2, "targets go after --target"),
+        (("--suite", "quick", "--model", "tiny"), 2, "exclude each other"),
+        (("--json", "diff", "a", "b"), 2, "go after `diff`"),
+        (("--model", "tinny"), 2, "Did you mean 'tiny'"),
+        (("--jobs", "0"), 2, "--jobs"),
+        ((*SMALL, "--engine", "eager", "--target", "cpu"), 2, "jit=False"),
+        ((*SMALL, "--target", "cuda"), 4, "cuda is not available because"),
+        ((*SMALL, "--target", "cuda,cpu"), 5, "cuda is not available because"),
+    ],
+)
+def test_what_cannot_be_done_is_told_and_ends_with_its_code(cli, arguments, code, told, tmp_path):
+    """Usage 2, an unfit machine 4, a declared program that is missing 5."""
+    command, _, run = cli
+    done = run(command("aot", *arguments), tmp_path)
+    assert told in done.stderr + done.stdout
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+
+
+def test_progress_says_how_each_program_ended():
+    """Compiled, known from before, or not."""
+    case = AotCase(id="a@cpu/prefill", target=TargetRecord(name="cpu", platform="cpu"), compile_s=1.5)
+    assert ended_line(case) == "a@cpu/prefill: compiled in 1.50 s"
+    known = AotCase(id="a@cpu/prefill", target=case.target, compile_s=1.5, extra={"remembered": True})
+    assert ended_line(known) == "a@cpu/prefill: the same program was compiled before, in 1.50 s"
+    late = AotCase(id="a@cpu/prefill", target=case.target, status=Status.TIMED_OUT)
+    assert ended_line(late) == "a@cpu/prefill: timed out. It is told below."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -94,15 +95,21 @@ class Module:
 
 @dataclass(frozen=True, kw_only=True)
 class _Frames:
-    """The table of call stacks: a frame is where it is and who called it."""
+    """The table of call stacks: a frame is where it is and who called it. ``known`` are stacks that were asked for."""
 
     files: list[str] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
     places: list[dict[int, list[Any]]] = field(default_factory=list)
     frames: list[dict[int, list[Any]]] = field(default_factory=list)
+    known: dict[Any, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
-    def stack(self, number: int) -> Iterator[tuple[str, str]]:
-        """Yield source and function of a frame, of its caller, and so on."""
+    def stack(self, number: int) -> tuple[tuple[str, str], ...]:
+        """Return source and function of a frame, of its caller, and so on."""
+        if number not in self.known:
+            self.known[number] = tuple(self._walk(number))
+        return self.known[number]
+
+    def _walk(self, number: int) -> Iterator[tuple[str, str]]:
         for _ in range(_MOST_FRAMES):
             frame = _at(self.frames, number)
             place = _at(self.places, wire.last(frame, 1, 0)) if frame else None
@@ -141,7 +148,7 @@ def _computation(raw: bytes, frames: _Frames) -> Computation:
 def _instruction(raw: bytes, frames: _Frames) -> Instruction:
     found = wire.message(raw)
     about = wire.message(_bytes(wire.last(found, 7)))
-    stack = tuple(frames.stack(wire.last(about, 15, 0)))
+    stack = frames.stack(wire.last(about, 15, 0))
     written = _source(wire.text(wire.last(about, 3)), wire.last(about, 4, 0))
     return Instruction(
         id=wire.last(found, 35, 0),
@@ -159,6 +166,7 @@ def _instruction(raw: bytes, frames: _Frames) -> Instruction:
     )
 
 
+@lru_cache(maxsize=4096)
 def _shape(raw: bytes) -> Shape:
     found = wire.message(raw)
     return Shape(

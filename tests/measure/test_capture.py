@@ -176,6 +176,21 @@ def test_any_text_makes_a_session_name():
     assert session_name("../..") == "session"
 
 
+def test_python_s_own_calls_are_recorded_only_when_asked_for(step, saved, tmp_path):
+    """They name functions and lines, and slow the steps down."""
+
+    def own_function():
+        return step()
+
+    def host_names(path):
+        profile = xplane.read(path, STEP_NAME)
+        return {profile.keys[key].name for track in profile.host for key in track.key}
+
+    asked = capture(tmp_path, "python", own_function, steps=2, python=True)
+    assert any("own_function" in name for name in host_names(asked.path))
+    assert not any("test_capture" in name for name in host_names(saved[1][0].path))
+
+
 def test_a_second_attempt_at_a_profile_that_is_too_large_takes_fewer_steps(step, saved, tmp_path):
     """Half the room is enough for half the steps and less."""
     limit = int(saved[1][0].path.stat().st_size * 1.2)

@@ -19,7 +19,8 @@ from qwenperf.program.sources import Sources
 _INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[^\s=]+) = (?P<rest>\S.*)$")
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[^\s(]+) \(.*\) -> .*\{$")
 _OPCODE = re.compile(r"\s*(?P<opcode>[a-z][\w-]*)\(")
-_OPERAND = re.compile(r"%?([A-Za-z_][\w.\-]*)(?=\s*(?:,|$))")
+# Begun at the start of a word only, and never given back: garbled lines are long.
+_OPERAND = re.compile(r"(?<![\w.\-%])%?([A-Za-z_][\w.\-]*+)(?=\s*+(?:,|$))")
 _COMMENT = re.compile(r"/\*.*?\*/")
 _BRACKET = re.compile(r"[()]")
 _MOST_STEPS = 1000

@@ -23,6 +23,9 @@ _BITS = {"pred": 8, "token": 0, "opaque": 0, "c64": 64, "c128": 128, "s4": 8, "u
 _MOST_ELEMENTS = 10**18
 """More than any memory holds: such a size is a garbled one."""
 
+_MOST_TILE = 2**16
+_MOST_TILE_AXES = 4
+
 HOST_SPACE = 5
 """The memory of the host, to which arrays are moved off a device."""
 
@@ -134,10 +137,16 @@ def _array(match: re.Match[str]) -> Array:
         dtype=match["dtype"],
         sizes=sizes,
         order=order,
-        tile=tuple(size for size in numbers(tile["sizes"]) if size) if tile else (),
+        tile=_tile(tile["sizes"]) if tile else (),
         space=int(space["number"]) if space else 0,
         bits=int(packed["bits"]) if packed else bits(match["dtype"]),
     )
+
+
+def _tile(text: str) -> tuple[int, ...]:
+    """Return the sizes of a tile; of none that no chip could have."""
+    sizes = numbers(text)
+    return sizes if all(0 < size <= _MOST_TILE for size in sizes) and len(sizes) <= _MOST_TILE_AXES else ()
 
 
 def whole_number(text: str) -> int | None:

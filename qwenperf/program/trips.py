@@ -14,7 +14,7 @@ from qwenperf.program.shapes import whole_number
 
 _PASSED_ON = frozenset({"copy", "bitcast", "copy-done", "copy-start", "reshape", "convert", "broadcast"})
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE"}
-_MOST_DEPTH = 40
+_MOST_DEPTH = 16
 _MOST_TRIPS = 10**12
 
 

@@ -48,6 +48,11 @@ def test_tiles_are_stored_whole(text, size):
     assert array(text).stored_bytes == size
 
 
+@pytest.mark.parametrize("tile", ["T(999999999)", "T(0,128)", "T(8,8,8,8,8)", "T()"])
+def test_a_tile_that_no_chip_has_is_none(tile):
+    assert array(f"f32[5,130]{{1,0:{tile}}}").stored_bytes == 5 * 130 * 4
+
+
 def test_members_of_tuples_are_told_apart_and_flattened():
     text = "(f32[4]{0}, /*index=1*/(s32[]{:T(128)}, bf16[2,3]{1,0:T(8,128)(2,1)S(1)}), u32[])"
     assert members(text) == ("f32[4]{0}", "(s32[]{:T(128)}, bf16[2,3]{1,0:T(8,128)(2,1)S(1)})", "u32[]")

@@ -15,6 +15,7 @@ from qwenperf import units
 from qwenperf.gate.aot_facts import of_kind
 from qwenperf.gate.aot_words import alike, argument_text, collective_text, copies_text, operation_text
 from qwenperf.program.buffers import dotted
+from qwenperf.program.difference import explain
 from qwenperf.program.facts import copied_bytes
 from qwenperf.schema.analysis import AotCase, Argument, BufferCopy, OperationCost, ProgramAnalysis
 
@@ -92,6 +93,17 @@ def _donations(head: AotCase, base: AotCase | None) -> list[tuple[float, str]]:
     ]
 
 
+def _traffic(head: AotCase, base: AotCase | None) -> Iterator[str]:
+    """Yield what moves more bytes than in base; without one, the operations that move most."""
+    new, old = _programs(head, base)
+    if old is _NOTHING:
+        yield from _work("bytes", head, base)
+        return
+    least = _SHARE * (new.hbm_bytes or 0.0)
+    changes = [one for one in explain(old, new) if one.unit == "bytes" and one.after - one.before > least]
+    yield from (one.message for one in sorted(changes, key=lambda one: one.before - one.after))
+
+
 def _work(what: str, head: AotCase, base: AotCase | None) -> Iterator[str]:
     """Yield the operations that are new in head, those that move or compute most first."""
     new, old = _programs(head, base)
@@ -149,7 +161,8 @@ def _new_copies(new: Iterable[BufferCopy], old: Iterable[BufferCopy]) -> list[Bu
 
 
 def _of_operation(one: OperationCost) -> Hashable:
-    return (one.category, one.op_name, one.shape, one.runs)
+    # The name begins with the function that was compiled, which may have another name.
+    return (one.category, one.op_name.partition("/")[2], one.shape, one.runs)
 
 
 def _unmatched(new: Iterable[_One], old: Iterable[_One], key: Callable[[_One], Hashable]) -> list[_One]:
@@ -183,9 +196,7 @@ _FINDERS: Mapping[str, _Finder] = {
     "alias_bytes": _in_place,
     "peak_bytes": partial(_memory, with_arguments=True),
     **dict.fromkeys(("argument_bytes", "longest_context", "largest_batch"), arguments),
-    **dict.fromkeys(
-        ("hbm_bytes", "estimate_s", "estimate_tokens_per_s", "estimate_mbu", "estimate_mfu"), partial(_work, "bytes")
-    ),
+    **dict.fromkeys(("hbm_bytes", "estimate_s", "estimate_tokens_per_s", "estimate_mbu", "estimate_mfu"), _traffic),
     "flops": partial(_work, "flops"),
 }
 """How to explain each fact."""

@@ -71,7 +71,7 @@ def operation_text(one: OperationCost) -> str:
 def refusal(error: str) -> str:
     """Return the first sentence of a compiler's message, in one line."""
     line = next((line.strip() for line in error.splitlines() if line.strip()), "no reason given")
-    told = _NOISE.sub("", _STATUS.sub("", _STATUS.sub("", line)))
+    told = _NOISE.sub("", _STATUS.sub("", _STATUS.sub("", line))).rstrip(".")
     return told if len(told) <= _SUMMARY else f"{told[:_SUMMARY]}..."
 
 

@@ -130,7 +130,7 @@ def test_what_the_compiler_refuses_fails_and_says_why():
     verdicts, code = judged(made.good_case(status=Status.FAILED, error=error))
     told = verdicts["compiles"]
     assert told.summary == (
-        "decode_step on v7x-4: the compiler refuses it: The block shape must be divisible by 8 and 128."
+        "decode_step on v7x-4: the compiler refuses it: The block shape must be divisible by 8 and 128"
     )
     assert told.detail == ("Block spec for x_ref has (7, 100).",)
     assert code == 1

@@ -67,7 +67,7 @@ def test_a_relayout_of_a_weight_reads_as_one_line():
         (
             {"hbm_bytes": 2.9e9, "operations": (made.PRODUCT, made.SCORES)},
             "hbm_bytes",
-            "1.00 GB -> 2.90 GB: 1.90 GB in attention f32[14,4096,4096], from attention.py:40",
+            "1.00 GB -> 2.90 GB: new: attention f32[14,4096,4096] from attention.py:40: 0 B -> 1.90 GB",
         ),
         ({"flops": 2e9, "operations": (made.PRODUCT, made.SCORES)}, "flops", "1,000,000,000 flop in attention"),
     ],
@@ -195,7 +195,7 @@ def test_what_no_longer_compiles_fails_and_what_now_compiles_is_better():
     refused = replace(refused, program=None)
     verdicts, code = compared(head=refused)
     assert verdicts["compiles"].summary == (
-        "decode_step on v7x-4: compiled in base, and in head the compiler refuses it: The block is odd."
+        "decode_step on v7x-4: compiled in base, and in head the compiler refuses it: The block is odd"
     )
     assert code == 1
     verdicts, code = compared(base=refused)

@@ -57,7 +57,7 @@ def test_it_fits_80_columns_and_says_everything_once(text):
         "v5e-1: not the same in two compilations, not judged: fusions",
         "v7x-4, v5e-1: fits up to context ~500,000",
         "~MFU 60% from batch 130 and 80% at no batch, compute-bound from batch 240",
-        "FAIL: decode_step on v6e-1: the compiler refuses it: The block is odd.",
+        "FAIL: decode_step on v6e-1: the compiler refuses it: The block is odd",
         "record: profiles/x/aot.json",
     ):
         assert words.count(part) == 1, part

@@ -7,8 +7,8 @@ from qwenperf.program.hlo import Module
 from qwenperf.program.shapes import arrays
 
 _WIDE = frozenset({"f64", "c128"})
-_GIVEN = frozenset({"constant", "tuple", "get-tuple-element", "bitcast", "copy", "while"})
-"""What hands a value on; the operation that makes it is named instead."""
+_GIVEN = frozenset("constant tuple get-tuple-element bitcast broadcast copy while fusion call".split())
+"""What hands a value on or contains the operation that makes it: that one is named."""
 
 
 def double_precision(module: Module) -> tuple[str, ...]:

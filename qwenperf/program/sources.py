@@ -104,4 +104,4 @@ def _names(table: Mapping[int, str]) -> dict[int, str]:
 
 
 def _fields(text: str) -> dict[str, int]:
-    return {key: int(value) for key, value in re.findall(r"(\w+)=(\d{1,9})", text)}
+    return {key: int(value) for key, value in re.findall(r"\b(\w++)=(\d{1,9})", text)}

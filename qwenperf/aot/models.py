@@ -178,8 +178,8 @@ def model_config(name: str) -> ModelConfig:
     if name in PRESETS:
         return ModelConfig.from_hf(PRESETS[name], source=f"preset {name}")
     if path.is_file():
-        from qwenperf.models.gguf import GgufFile
         from qwenperf.models.gguf_config import gguf_config
+        from qwenperf.models.gguf_file import GgufFile
 
         return gguf_config(GgufFile(path))
     if path.is_dir():

@@ -21,7 +21,7 @@ from qwenperf.aot.platforms import compiler_environ
 from qwenperf.errors import EnvironmentUnfitError, RecordError
 from qwenperf.lab.aot_items import Item, claim, without_program
 from qwenperf.lab.executor import Ended, Message, execute, log_tail, signal_name
-from qwenperf.lab.process import child_environ, settings_of
+from qwenperf.lab.process import measuring_environ, settings_of
 from qwenperf.lab.run_folder import RunFolder
 from qwenperf.schema.analysis import AotCase
 from qwenperf.schema.codec import aot_case_from_json
@@ -110,7 +110,7 @@ class Children:
     def environ(self) -> dict[str, str]:
         """Return the environment of a process."""
         first = self.items[0]
-        told = compiler_environ(child_environ(os.environ), cuda=first.target == "cuda")
+        told = compiler_environ(measuring_environ(os.environ), cuda=first.target == "cuda")
         return with_flags(told, settings_of(first.case).xla_flags)
 
     def told(self, number: int) -> dict[str, Any]:

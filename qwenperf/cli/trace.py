@@ -10,7 +10,7 @@ from rich.text import Text
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.trace_folder import list_command, open_command, prune_command
-from qwenperf.cli.trace_places import pairs, traced_cases, understood
+from qwenperf.cli.trace_places import pairs, sides, traced_cases, understood
 from qwenperf.report.traces import diff_report, trace_report
 from qwenperf.traces.diff import diff
 
@@ -51,7 +51,7 @@ def show_command(run: Path, *, pattern: str | None, top: int, as_json: bool, deb
 
 @command.command("diff")
 @click.argument("base", type=named_path)
-@click.argument("head", type=named_path)
+@click.argument("head", type=named_path, required=False)
 @_case_option
 @click.option("--base-case", metavar="GLOB", help="The case of BASE, where HEAD's has another name.")
 @click.option("--head-case", metavar="GLOB", help="The case of HEAD.")
@@ -60,7 +60,7 @@ def show_command(run: Path, *, pattern: str | None, top: int, as_json: bool, deb
 @debug_option
 def diff_command(
     base: Path,
-    head: Path,
+    head: Path | None,
     *,
     pattern: str | None,
     base_case: str | None,
@@ -71,14 +71,18 @@ def diff_command(
 ) -> int:
     """Say which operations, or the host, took more time per token in HEAD than in BASE.
 
-    Each is what `trace show` takes. Operations are matched by program, source line and shape, whatever the compiler
-    numbered them. Exit code 0 whatever is found: this explains, it does not judge.
+    Each is what `trace show` takes; the folder of a comparison alone stands for its two sides. Operations are matched
+    by program, source line and shape, whatever the compiler numbered them. Exit code 0 whatever is found: this
+    explains, it does not judge.
     """
-    old, new = traced_cases(base, base_case or pattern), traced_cases(head, head_case or pattern)
-    with understood(base, head):
+    if head is None:
+        both = sides(base, pattern)
+    else:
+        both = pairs(traced_cases(base, base_case or pattern), traced_cases(head, head_case or pattern))
+    with understood(base, head or base):
         found = [
             (one, other, diff(one.summary, other.summary, timed_base_s=one.timed_s, timed_head_s=other.timed_s))
-            for one, other in pairs(old, new)
+            for one, other in both
         ]
     if as_json:
         write_json({"cases": [{"base": one.id, "head": other.id, **seen.to_json()} for one, other, seen in found]})

@@ -11,7 +11,7 @@ from typing import Any
 
 from qwenperf.cli.files import is_there
 from qwenperf.cli.saved_run import RECORD, read_run
-from qwenperf.errors import NothingMeasuredError, RecordError, UnknownNameError
+from qwenperf.errors import NothingMeasuredError, RecordError, UnknownNameError, UsageError
 from qwenperf.schema.records import CaseRecord, Roofline
 from qwenperf.traces import xplane
 from qwenperf.traces.summary import VERSION, summarize
@@ -66,6 +66,21 @@ def traced_cases(place: Path, pattern: str | None = None) -> tuple[TracedCase, .
         why = "it has no case" if not record.cases else "its cases were run without a trace, or lost it"
         raise NothingMeasuredError(f"{file} has no trace: {why}.", advice="Run without --no-trace.")
     return _chosen(found, pattern)
+
+
+def sides(place: Path, pattern: str | None = None) -> tuple[tuple[TracedCase, TracedCase], ...]:
+    """Return base and head of each case that a comparison at ``place`` traced.
+
+    Raises:
+      UsageError: it is no comparison with traces of both sides.
+    """
+    found = {case.id: case for case in traced_cases(place)}
+    names = [name.removesuffix("-base") for name in found if name.endswith("-base")]
+    both = [name for name in names if f"{name}-head" in found and (pattern is None or fnmatchcase(name, pattern))]
+    if not both:
+        advice = "Give BASE and HEAD, or the folder of a comparison."
+        raise UsageError(f"{place} holds no case that was traced on both sides.", advice=advice)
+    return tuple((found[f"{name}-base"], found[f"{name}-head"]) for name in both)
 
 
 def _chosen(cases: Sequence[TracedCase], pattern: str | None) -> tuple[TracedCase, ...]:
@@ -136,7 +151,7 @@ def _new_tokens(case: CaseRecord) -> int:
     return tokens if isinstance(tokens, int) and tokens > 0 else 1
 
 
-def pairs(base: Sequence[TracedCase], head: Sequence[TracedCase]) -> Iterator[tuple[TracedCase, TracedCase]]:
+def pairs(base: Sequence[TracedCase], head: Sequence[TracedCase]) -> tuple[tuple[TracedCase, TracedCase], ...]:
     """Pair the traces of two places by name; where each has one, these two whatever they are called.
 
     Raises:
@@ -150,4 +165,4 @@ def pairs(base: Sequence[TracedCase], head: Sequence[TracedCase]) -> Iterator[tu
         advice = "Name one on each side by --base-case and --head-case."
         names = f"base has {base[0].id}, head has {head[0].id}"
         raise NothingMeasuredError(f"no trace of one case is on both sides: {names}.", advice=advice)
-    yield from shared
+    return tuple(shared)

@@ -19,7 +19,7 @@ from typing import Any
 from qwenperf.errors import OutputError
 from qwenperf.measure.capture_folder import PLACE, leftovers
 
-_RECORD = "run.json"
+_RECORDS = ("run.json", "comparison.json")
 _SUFFIX = ".xplane.pb"
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}$")
 _UNDER_WAY_S = 3600.0
@@ -109,12 +109,17 @@ def _folders(out: Path) -> list[Path]:
 
 
 def _is_run(path: Path) -> bool:
-    return (path / _RECORD).is_file() or (path / PLACE).is_dir() or bool(leftovers(path))
+    return _record_of(path).is_file() or (path / PLACE).is_dir() or bool(leftovers(path))
+
+
+def _record_of(path: Path) -> Path:
+    """Return the record of a run or of a comparison; that of a run where there is none."""
+    return next((path / name for name in _RECORDS if (path / name).is_file()), path / _RECORDS[0])
 
 
 def _look(path: Path) -> TracedRun:
     files = sessions(path)
-    record, problem = _record(path / _RECORD)
+    record, problem = _record(_record_of(path))
     cases = record.get("cases")
     cases = cases if isinstance(cases, list) else []
     declared = record.get("declared")
@@ -141,13 +146,13 @@ def _record(file: Path) -> tuple[dict[str, Any], str]:
     try:
         found = json.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError):
-        return {}, "run.json cannot be read"
-    return (found, "") if isinstance(found, dict) else ({}, "run.json holds no record")
+        return {}, f"{file.name} cannot be read"
+    return (found, "") if isinstance(found, dict) else ({}, f"{file.name} holds no record")
 
 
 def _changed_s(path: Path) -> float:
     """Return when a run was written last."""
-    for place in (path / _RECORD, path):
+    for place in (_record_of(path), path):
         try:
             return place.stat().st_mtime
         except OSError:

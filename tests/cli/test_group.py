@@ -31,10 +31,11 @@ def test_without_a_command_the_help_is_shown():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_and_json(command):
     """All commands, and commands below them, offer --json."""
-    words = [command, "propose"] if command == "budgets" else [command]
-    result = run(*words, "--help")
-    assert result.exit_code == 0, result.stderr
-    assert "--json" in result.stdout
+    below = getattr(main.get_command(None, command), "commands", {})
+    for words in [[command, name] for name in below] or [[command]]:
+        result = run(*words, "--help")
+        assert result.exit_code == 0, result.stderr
+        assert "--json" in result.stdout
 
 
 def test_a_mistyped_command_offers_the_nearest():

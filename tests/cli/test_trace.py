@@ -115,6 +115,21 @@ def test_cases_of_other_names_are_paired_when_asked_for(base, tmp_path, call):
     assert "Did you mean" in call("show", base, "--case", "tiny/cachd/b1")[2]
 
 
+def test_a_comparison_s_folder_stands_for_its_two_sides(tmp_path, call):
+    """Its traces are named after the case and the side."""
+    comparison = tmp_path / "compare-20261128T045114Z-8ca84f"
+    for side, dot_us in (("base", 20), ("head", 60)):
+        trace = comparison / "plugins" / "profile" / f"tiny__cached-{side}" / "vm.xplane.pb"
+        trace.parent.mkdir(parents=True)
+        trace.write_bytes(xspaces.space(xspaces.cpu(STEPS, list(operations(dot_us)))))
+    (comparison / "comparison.json").write_text('{"schema": "qwenperf.comparison.v1"}')
+    (case,) = json.loads(call("diff", comparison, "--json")[1])["cases"]
+    assert (case["base"], case["head"]) == ("tiny__cached-base", "tiny__cached-head")
+    assert (case["changes"][0]["name"], case["changes"][0]["kind"]) == ("dot", "same")
+    assert "no run.json" not in call("list", tmp_path)[1]
+    assert call("diff", write_run(tmp_path / "run"))[0] == 2
+
+
 def odd(folder, content=b"", name="odd.xplane.pb"):
     (folder / name).write_bytes(content)
     return folder / name

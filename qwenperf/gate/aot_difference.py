@@ -34,6 +34,9 @@ _FROM_WHOLE = {
 _COUNTED_BY_BYTES = ("relayouts", "upcasts", "slices")
 """Told by their bytes: a hundred copies of a scalar are no regression, one of all weights is."""
 
+_TOLD_ONE_WAY = ("argument_bytes", "alias_bytes", "hbm_bytes", "flops")
+"""Facts whose causes are sentences from base to head, which say nothing the other way round."""
+
 _MOST_CAUSES = 6
 
 
@@ -112,12 +115,18 @@ def _verdict(fact: Fact, base: AotCase, head: AotCase, old: float, new: float) -
     if outcome is Outcome.PASS and not fact.estimate:
         summary += ": within what is accepted"
     worse = (new > old) is (fact.direction is Direction.LOWER)
-    # What disappeared explains an improvement: then base has what head lacks.
-    told = causes(fact.name, head, base) if worse else causes(fact.name, base, head)
+    told = causes(fact.name, head, base) if worse else _gone(fact.name, base, head)
     if told and outcome is not Outcome.PASS:
         summary += f": {told[0]}" if worse else f": gone: {told[0]}"
     data = {"fact": fact.name, "base": old, "head": new, "causes": list(told[:_MOST_CAUSES])}
     return Verdict(gate=fact.name, outcome=outcome, summary=summary, detail=told[1:_MOST_CAUSES], data=data)
+
+
+def _gone(fact: str, base: AotCase, head: AotCase) -> tuple[str, ...]:
+    """Return what base has and head lacks, which explains an improvement."""
+    if fact in _TOLD_ONE_WAY:
+        return ()
+    return causes("temp_bytes" if fact == "peak_bytes" else fact, base, head)
 
 
 def _outcome(fact: Fact, base: AotCase, head: AotCase, old: float, new: float) -> Outcome:

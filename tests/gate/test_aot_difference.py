@@ -140,6 +140,15 @@ def test_what_shrinks_is_an_improvement_and_says_what_is_gone():
     assert code == 0
 
 
+def test_an_improvement_is_not_explained_by_what_base_has_more_of_the_other_way_round():
+    """An argument that base alone has is no new one."""
+    base = other(peak_bytes=1_200_000_000, argument_bytes=1_190_000_000, hbm_bytes=2e9)
+    extra = replace(made.CACHE, path="cache.old", bytes=190_000_000)
+    verdicts, _ = compared(base=replace(base, arguments=(*base.arguments, extra)))
+    assert {verdicts[name].outcome for name in ("peak_bytes", "argument_bytes", "hbm_bytes")} == {Outcome.IMPROVED}
+    assert not any("cache.old" in line for one in verdicts.values() for line in (one.summary, *one.detail))
+
+
 @pytest.mark.parametrize("changes", [{"hbm_bytes": 1.02e9}, {"temp_bytes": 1_600_000}])
 def test_a_small_change_is_told_and_passes(changes):
     """Less than 3%, or small beside the whole program."""

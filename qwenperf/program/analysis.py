@@ -18,7 +18,7 @@ from qwenperf.schema.analysis import BufferCopy, Collective, ProgramAnalysis
 from qwenperf.schema.records import Json
 
 MOST_OPERATIONS = 80
-MOST_COPIES = 80
+MOST_COPIES = 400
 """Entries that a record keeps; totals in ``extra`` hold the rest too."""
 
 _WEIGHTS = ("params", "weights", "model.params", "state.params")

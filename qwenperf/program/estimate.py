@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from qwenperf.program.analysis import is_plausible
 from qwenperf.program.fit import usable_bytes
-from qwenperf.schema.analysis import Collective, Estimate, OperationCost, ProgramAnalysis, SweepPoint, TargetRecord
+from qwenperf.program.roofline import DTYPES, Demand, Peaks, demand_of, peaks_of
+from qwenperf.schema.analysis import Estimate, OperationCost, ProgramAnalysis, SweepPoint, TargetRecord
 from qwenperf.schema.records import Json
 
 SWEEP = tuple(2**power for power in range(12))
@@ -23,38 +24,6 @@ UTILISATIONS = (0.6, 0.8)
 
 _MOST_TIMES = 1000.0
 """A compiler's time over the roofline beyond which it is taken for a mistake."""
-_EXCHANGED = {"all-reduce": 2.0, "all-gather": 1.0, "reduce-scatter": 1.0, "all-to-all": 1.0}
-"""Times that the bytes of a result pass a device's links, for many devices in a ring."""
-_ALIASES = {"bfloat16": "bf16", "float16": "bf16", "float32": "bf16", "f32": "bf16", "f16": "bf16", "s8": "int8"}
-"""Matrix units compute what is no integer in bf16 unless asked for more."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Peaks:
-    """What one device does at best."""
-
-    flops_per_s: float
-    bytes_per_s: float
-    links_per_s: float | None
-    clock_hz: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Demand:
-    """What one call asks of one device, and the time that each part takes at best."""
-
-    compute_s: float
-    memory_s: float
-    links_s: float
-
-    @property
-    def seconds(self) -> float:
-        return max(self.compute_s, self.memory_s, self.links_s)
-
-    @property
-    def bound(self) -> str:
-        parts = {"memory": self.memory_s, "compute": self.compute_s, "interconnect": self.links_s}
-        return max(parts, key=lambda name: parts[name])
 
 
 def estimate(
@@ -83,13 +52,14 @@ def estimate(
 
     Returns:
         The estimate; without seconds where the target has no published peaks. ``extra`` has ``compute_s``,
-        ``memory_s``, ``interconnect_s``, and ``batch_at_mfu``: the batch that reaches a share of peak arithmetic.
+        ``memory_s``, ``interconnect_s``, ``batch_at_mfu`` (the batch that reaches a share of peak arithmetic) and
+        ``mfu_limit`` (what no batch passes, because every row reads its own cache). The sweep is the roofline alone.
     """
-    peaks = _peaks(target, dtype)
+    peaks = peaks_of(target, dtype)
     if peaks is None or analysis.flops is None or analysis.hbm_bytes is None:
         missing = "published peaks of the target" if peaks is None else "counts of the program"
         return Estimate(assumptions=(f"no estimate: {missing} are not known",))
-    demand = _demand(analysis, peaks, analysis.flops, analysis.hbm_bytes)
+    demand = demand_of(analysis, peaks, analysis.flops, analysis.hbm_bytes)
     compiler_s = compiler_seconds(analysis, target, demand.seconds)
     seconds = max(demand.seconds, compiler_s or 0.0)
     if not seconds:
@@ -106,7 +76,7 @@ def estimate(
         mbu=(weight_bytes + cache_bytes) / seconds / peaks.bytes_per_s,
         sweep=tuple(_point(shape, target, peaks, rows, tokens_per_call) for rows in sweep),
         compute_bound_batch=limit,
-        assumptions=_assumptions(analysis, target, dtype, compiler_s),
+        assumptions=(*_assumptions(analysis, target, dtype, compiler_s), *_never_bound(limit, shape, peaks)),
         extra=_details(shape, peaks, demand),
     )
 
@@ -133,9 +103,9 @@ class _Shape:
         return ((self.analysis.hbm_bytes or 0.0) - self.fixed_bytes) / self.batch
 
 
-def _point(shape: _Shape, target: TargetRecord, peaks: _Peaks, rows: int, tokens_per_call: float) -> SweepPoint:
+def _point(shape: _Shape, target: TargetRecord, peaks: Peaks, rows: int, tokens_per_call: float) -> SweepPoint:
     flops = shape.flops_per_row * rows
-    demand = _demand(
+    demand = demand_of(
         shape.analysis, peaks, flops, shape.fixed_bytes + shape.bytes_per_row * rows, scale=rows / shape.batch
     )
     seconds = demand.seconds or math.inf
@@ -152,7 +122,7 @@ def _point(shape: _Shape, target: TargetRecord, peaks: _Peaks, rows: int, tokens
     )
 
 
-def _limit(shape: _Shape, peaks: _Peaks, share: float = 1.0) -> int | None:
+def _limit(shape: _Shape, peaks: Peaks, share: float = 1.0) -> int | None:
     """Return the smallest batch at which arithmetic takes at least ``share`` of the time; ``None`` where none does.
 
     With W bytes of weights, F operations and C bytes a row, peaks P and B: b F / P >= share (W + b C) / B.
@@ -164,24 +134,10 @@ def _limit(shape: _Shape, peaks: _Peaks, share: float = 1.0) -> int | None:
     return max(1, math.ceil(share * shape.fixed_bytes / peaks.bytes_per_s / gained))
 
 
-def _demand(analysis: ProgramAnalysis, peaks: _Peaks, flops: float, moved: float, *, scale: float = 1.0) -> _Demand:
-    exchanged = sum(map(exchanged_bytes, analysis.collectives)) * scale
-    return _Demand(
-        compute_s=flops / peaks.flops_per_s,
-        memory_s=moved / peaks.bytes_per_s,
-        # Published link speeds are the sum of both directions, and one exchange uses one.
-        links_s=exchanged / (peaks.links_per_s / 2) if peaks.links_per_s and exchanged else 0.0,
-    )
-
-
-def exchanged_bytes(one: Collective) -> float:
-    """Return the bytes that one device sends in all runs of an exchange: a ring's share of the result."""
-    group = one.extra.get("group")
-    share = (group - 1) / group if isinstance(group, int) and group > 1 else 1.0
-    if one.kind == "reduce-scatter":
-        # Its result is one device's part: the whole is as many times as large.
-        share *= group if isinstance(group, int) else 1
-    return one.bytes * one.runs * _EXCHANGED.get(one.kind, 1.0) * share
+def _mfu_limit(shape: _Shape, peaks: Peaks) -> float:
+    """Return the share of peak arithmetic that a batch without end would reach."""
+    compute, memory = shape.flops_per_row / peaks.flops_per_s, shape.bytes_per_row / peaks.bytes_per_s
+    return compute / max(compute, memory) if compute else 0.0
 
 
 def compiler_seconds(analysis: ProgramAnalysis, target: TargetRecord, roofline_s: float) -> float | None:
@@ -202,38 +158,25 @@ def compiler_seconds(analysis: ProgramAnalysis, target: TargetRecord, roofline_s
 
 def timed(analysis: ProgramAnalysis, target: TargetRecord, *, dtype: str = "bf16") -> ProgramAnalysis:
     """Return the analysis with an estimate of ``seconds`` for each of its operations, costliest first."""
-    peaks = _peaks(target, dtype)
+    peaks = peaks_of(target, dtype)
     if peaks is None:
         return analysis
     filled = [replace(one, seconds=_operation_seconds(one, peaks)) for one in analysis.operations]
     return replace(analysis, operations=tuple(sorted(filled, key=lambda one: (-(one.seconds or 0.0), one.name))))
 
 
-def _operation_seconds(one: OperationCost, peaks: _Peaks) -> float:
+def _operation_seconds(one: OperationCost, peaks: Peaks) -> float:
     cycles = one.cycles / peaks.clock_hz if one.cycles and peaks.clock_hz else 0.0
     return max(one.flops / peaks.flops_per_s, one.bytes / peaks.bytes_per_s, cycles)
 
 
-def _peaks(target: TargetRecord, dtype: str) -> _Peaks | None:
-    wanted = _ALIASES.get(dtype, dtype)
-    flops = target.flops_per_s.get(wanted) or target.flops_per_s.get("bf16")
-    if not flops or not target.hbm_bytes_per_s:
-        return None
-    clock = target.extra.get("clock_hz")
-    return _Peaks(
-        flops_per_s=flops,
-        bytes_per_s=target.hbm_bytes_per_s,
-        links_per_s=target.interconnect_bytes_per_s,
-        clock_hz=float(clock) if isinstance(clock, int | float) and clock > 0 else None,
-    )
-
-
-def _details(shape: _Shape, peaks: _Peaks, demand: _Demand) -> Json:
+def _details(shape: _Shape, peaks: Peaks, demand: Demand) -> Json:
     return {
         "compute_s": demand.compute_s,
         "memory_s": demand.memory_s,
         "interconnect_s": demand.links_s,
         "batch_at_mfu": {f"{share:g}": _limit(shape, peaks, share) for share in UTILISATIONS},
+        "mfu_limit": _mfu_limit(shape, peaks),
     }
 
 
@@ -241,7 +184,7 @@ def _assumptions(
     analysis: ProgramAnalysis, target: TargetRecord, dtype: str, compiler_s: float | None
 ) -> tuple[str, ...]:
     told = [
-        f"peaks of {target.name} as published, for {_ALIASES.get(dtype, dtype)}; no program reaches them",
+        f"peaks of {target.name} as published, for {DTYPES.get(dtype, dtype)}; no program reaches them",
         "arithmetic, memory and exchanges overlap perfectly; the host adds nothing",
         "over the batch, weights are read once a call and everything else grows with the rows",
     ]
@@ -259,3 +202,11 @@ def _assumptions(
     if analysis.collectives and not target.interconnect_bytes_per_s:
         told.append("exchanges take no time: the speed of the links is not known")
     return tuple(told)
+
+
+def _never_bound(limit: int | None, shape: _Shape, peaks: Peaks) -> tuple[str, ...]:
+    """Say why no batch is bound by arithmetic, where none is."""
+    if limit is not None:
+        return ()
+    share = f"{100 * _mfu_limit(shape, peaks):.0f}%"
+    return (f"no batch is bound by arithmetic: what each row reads takes longer; MFU stays below {share}",)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from qwenperf.program import estimate
+from qwenperf.program import estimate, roofline
 from qwenperf.schema.analysis import Collective, OperationCost, ProgramAnalysis, TargetRecord
 
 # Round peaks: 100 operations and 10 bytes a second, 4 bytes a second over the links.
@@ -49,7 +49,7 @@ def test_exchanges_take_one_direction_of_the_links_and_a_ring_passes_twice():
     ("kind", "sent"), [("all-gather", 9.0), ("reduce-scatter", 36.0), ("collective-permute", 9.0), ("all-reduce", 18.0)]
 )
 def test_each_kind_sends_its_share(kind, sent):
-    assert estimate.exchanged_bytes(Collective(kind=kind, shape="", bytes=12, extra={"group": 4})) == sent
+    assert roofline.exchanged_bytes(Collective(kind=kind, shape="", bytes=12, extra={"group": 4})) == sent
 
 
 def test_the_compilers_cycles_count_where_they_are_longer():
@@ -74,8 +74,14 @@ def test_the_sweep_reads_weights_once_and_everything_else_for_each_row():
     assert [point.fits for point in tight.sweep] == [True, True, False]
 
 
-def test_where_arithmetic_begins_to_bound_none_is_told_if_the_cache_outgrows_it():
-    assert estimate.estimate(STEP, TARGET, **ROW).compute_bound_batch is None
+def test_where_each_row_reads_longer_than_it_computes_no_batch_is_bound_by_arithmetic():
+    # 0.4 s of arithmetic a row against 0.5 s of its cache.
+    told = estimate.estimate(replace(STEP, hbm_bytes=25.0), TARGET, **ROW, sweep=(1, 4096))
+    assert told.compute_bound_batch is None
+    assert told.extra["batch_at_mfu"] == {"0.6": 12, "0.8": None}
+    assert told.extra["mfu_limit"] == pytest.approx(0.8)
+    assert told.sweep[-1].mfu == pytest.approx(0.8, rel=0.01)
+    assert told.assumptions[-1].endswith("MFU stays below 80%")
 
 
 def test_the_batch_at_which_arithmetic_bounds_and_those_before_it():

@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test lint format perf slow asv-quick ci lock docs clean
+.PHONY: help setup run test lint format perf slow aot asv-quick ci lock docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -41,10 +41,13 @@ perf: setup ## the timed gates, one after another
 slow: setup ## the slow proofs
 	$(BIN)/pytest -m slow
 
+aot: setup ## our engines compiled for each generation of TPU, judged by their budgets
+	$(BIN)/qwenperf aot --budgets benchmarks/aot.toml --model qwen2.5-0.5b --engine cached+cache_layout=position-major --prompt-length 512 --new-tokens 64 --target v4-1,v5e-1,v5p-1,v6e-1,v7x-1,v5e-4
+
 asv-quick: setup ## check the ASV suite, then one quick real run of it in this environment
 	$(BIN)/python tools/asv_quick.py
 
-ci: lint test perf slow asv-quick ## everything that must be green, 40 minutes at most
+ci: lint test perf slow aot asv-quick ## everything that must be green, 40 minutes at most
 
 lock: setup ## resolve requirements/lock.txt anew, for every Python and platform
 	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 --group dev --extra profile --no-header pyproject.toml --output-file requirements/lock.txt

@@ -49,7 +49,7 @@ def compile_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S)
         raise MeasurementError(f"{side.name} ({side.label}) cannot be compiled: {error}.") from error
     except QwenperfError as error:
         said = [line for line in done.stderr.strip().splitlines() if line]
-        told = said[-1] if said else f"exit code {done.returncode}, and {error}"
+        told = said[-1].removeprefix("qwenperf: error: ") if said else f"exit code {done.returncode}, and {error}"
         raise MeasurementError(f"{side.name} ({side.label}) gives no record of compiled programs: {told}") from error
 
 

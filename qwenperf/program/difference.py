@@ -25,6 +25,10 @@ _WRAPPERS = re.compile(
 _LINE = re.compile(r":\d+\b")
 _LAYER = re.compile(r"\.\d+(?=\.|$)")
 _MOST_NAMED = 3
+_BYTES_A_CYCLE = 500.0
+"""Roughly what the chips of all generations read in one cycle: only orders the list."""
+_SAME_CYCLES = 0.01
+"""Compilers foresee slightly other cycles for the same work in another place."""
 _Item = TypeVar("_Item")
 
 
@@ -33,8 +37,8 @@ class Change:
     """One difference between base and head.
 
     ``kind``: copy, collective, kernel, donation, host, precision, trigonometric or operation. ``before`` and ``after``
-    are amounts in ``unit`` (bytes, flops, count), 0 for what is not there. ``effect`` is in bytes moved in one call, or
-    what takes about as long; positive where head costs more. ``message`` is a sentence for people.
+    are amounts in ``unit`` (bytes, flops, cycles, count), 0 for what is not there. ``effect`` is in bytes moved in one
+    call, or what takes about as long; positive where head costs more. ``message`` is a sentence for people.
     """
 
     kind: str
@@ -142,20 +146,24 @@ def _operations(base: Sequence[OperationCost], head: Sequence[OperationCost]) ->
 
 
 def _operation_change(old: Sequence[OperationCost], new: Sequence[OperationCost]) -> Iterable[Change]:
-    before, after = _total(old), _total(new)
-    if abs(after - before) <= 1e-9 * max(before, after):
-        return
+    """Tell a difference in bytes or arithmetic; where there is none, in the cycles that the compiler foresees."""
+    effect = _total(new) - _total(old)
+    unit = "bytes" if _sum(old, "bytes") != _sum(new, "bytes") else "flops"
+    if abs(effect) <= 1e-9 * max(_total(old), _total(new)):
+        unit, cycles = "cycles", _sum(new, "cycles") - _sum(old, "cycles")
+        if abs(cycles) <= _SAME_CYCLES * max(_sum(old, "cycles"), _sum(new, "cycles")):
+            return
+        effect = cycles * _BYTES_A_CYCLE
     first = (new or old)[0]
     where = f" from {first.source}" if first.source else f" ({_plain(first.op_name) or first.name})"
     shapes = " -> ".join(dict.fromkeys(_shapes(side) for side in (old, new) if side))
-    unit = "bytes" if _sum(old, "bytes") != _sum(new, "bytes") else "flops"
     yield _change(
         "operation",
         f"{first.category} {shapes}{where}",
         (_sum(old, unit), _sum(new, unit)),
         unit=unit,
         source=first.source,
-        effect=after - before,
+        effect=effect,
     )
 
 
@@ -182,7 +190,7 @@ def _total(operations: Iterable[OperationCost]) -> float:
 
 
 def _sum(operations: Iterable[OperationCost], unit: str) -> float:
-    return sum(one.bytes if unit == "bytes" else one.flops for one in operations)
+    return sum(getattr(one, unit) or 0.0 for one in operations)
 
 
 def _shapes(operations: Sequence[OperationCost]) -> str:

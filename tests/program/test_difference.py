@@ -73,6 +73,15 @@ def test_an_operation_that_costs_more_says_how_much():
     assert change.effect == pytest.approx(4e8)
 
 
+def test_an_operation_of_the_same_work_that_takes_more_cycles_says_so():
+    before, after = replace(DOT, cycles=1000.0), replace(DOT, cycles=3000.0)
+    (change,) = explain(replace(BASE, operations=(before,)), head(operations=(after,)))
+    assert change.message == "changed: matmul bf16[1,9728] from layers.py:112: 1,000 cycles -> 3,000 cycles"
+    assert change.worse
+    near = replace(DOT, cycles=1005.0)
+    assert explain(replace(BASE, operations=(before,)), head(operations=(near,))) == ()
+
+
 def test_an_operation_of_another_shape_is_compared_with_what_it_was():
     wider = replace(DOT, shape="f32[1,9728]", bytes=8e8)
     (change,) = explain(BASE, head(operations=(wider,)))

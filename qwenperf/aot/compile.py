@@ -62,8 +62,8 @@ class Lowered:
 
     @property
     def text(self) -> str:
-        """What is given to the compiler, with the lines that it came from."""
-        return str(self.lowered.as_text(debug_info=True))
+        """What is given to the compiler, without the lines that it came from."""
+        return str(self.lowered.as_text())
 
 
 def lower(

@@ -11,12 +11,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from qwenperf.errors import EnvironmentUnfitError
+from qwenperf.measure.default_platform import default_platform
 
 VARIABLES: Mapping[str, str] = {
     # Nobody is to be asked which TPU this machine has: the answer takes a minute to stay away.
     "TPU_SKIP_MDS_QUERY": "1",
     # The library takes a lock for a TPU that only one process may have, and compiling has none.
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    # What it would have asked: without an answer it complains, with any it is content. Layouts are named anyway.
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_MIN_LOG_LEVEL": "2",
     "TPU_STDERR_LOG_LEVEL": "2",
     "TPU_LOG_DIR": "disabled",
@@ -59,8 +63,12 @@ def compiler_environ(environ: Mapping[str, str], *, cuda: bool = False) -> dict[
 
 @contextmanager
 def compiler_variables() -> Iterator[None]:
-    """Have libtpu's variables set while it is loaded into this process, which may be anybody's."""
-    added = [name for name in VARIABLES if name not in os.environ]
+    """Have libtpu's variables set while it is loaded into this process, which may be anybody's.
+
+    Where there is an accelerator nothing is set: it may be a TPU, and this process may use it.
+    """
+    alone = bool(default_platform({}))
+    added = [name for name in VARIABLES if alone and name not in os.environ]
     os.environ.update({name: VARIABLES[name] for name in added})
     try:
         yield

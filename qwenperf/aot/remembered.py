@@ -1,7 +1,9 @@
 """Records of programs that were compiled before, in the user's cache: the same program is not compiled twice.
 
-A record is found by all that can change it: the program as it is given to the compiler, with its source lines; the
-target; versions; variables that compilers read; and our own code that analyses. A file that cannot be read is none.
+A record is found by all that can change it: the program as it is given to the compiler; the target; versions; variables
+that compilers read; and our own code, which has the lines that a record names and analyses what a compiler made. (Lines
+are no part of the text: a function that two programs share has those of whichever was traced first.) A file that
+cannot be read is none.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from qwenperf.schema.codec import aot_case_from_json, to_json
 
 _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TPU_LIBRARY_PATH")
 _PACKAGES = ("jax", "jaxlib", "libtpu")
-_ROOMS = ("aot", "program", "schema")
+_ROOMS = ("aot", "decode", "models", "program", "schema")
 """Our own code that a record depends on."""
 
 _KEPT_S = 30 * 24 * 3600

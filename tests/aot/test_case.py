@@ -19,7 +19,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def both(tiny, v5e, place):
-    """A decode step that nobody has compiled before, and its like; from one line, which is in the program's text."""
+    """A decode step that nobody has compiled before, and its like."""
     return [compile_case(tiny(engine), "decode_step", v5e, place=place) for engine in ("cached", DECLARED)]
 
 

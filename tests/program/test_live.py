@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from qwenperf.program import facts, hlo, stablehlo
+from qwenperf.program.analysis import analyse
 from qwenperf.program.fingerprint import fingerprint
 
 
@@ -88,3 +89,52 @@ def test_two_compiles_of_one_function_have_one_fingerprint_and_other_programs_an
 def test_another_constant_is_another_fingerprint():
     texts = [jax.jit(lambda x, by=by: x * by).lower(X).compile().as_text() for by in (2.0, 3.0)]
     assert fingerprint(texts[0]) != fingerprint(texts[1])
+
+
+LAYERS, WIDTH, INNER = 6, 64, 256
+
+
+def layer(x_BD, params):
+    return x_BD + jax.nn.silu(x_BD @ params["up"]) @ params["down"]
+
+
+def scanned(params, x_BD):
+    return jax.lax.scan(lambda x, of_layer: (layer(x, of_layer), None), x_BD, params)[0]
+
+
+def unrolled(params, x_BD):
+    for index in range(LAYERS):
+        x_BD = layer(x_BD, jax.tree.map(lambda stacked, index=index: stacked[index], params))
+    return x_BD
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def layered(request):
+    """One model of six layers in both forms, analysed."""
+    shapes = {"up": (LAYERS, WIDTH, INNER), "down": (LAYERS, INNER, WIDTH)}
+    params = {name: jax.ShapeDtypeStruct(shape, request.param) for name, shape in shapes.items()}
+    x_BD = jax.ShapeDtypeStruct((2, WIDTH), request.param)
+    compiled = [jax.jit(form).lower(params, x_BD).compile() for form in (scanned, unrolled)]
+    size = sum(int(np.prod(one.shape)) * one.dtype.itemsize for one in params.values())
+    return [analyse("step", one.as_text(), cost=one.cost_analysis()) for one in compiled], size
+
+
+def test_scanned_and_unrolled_layers_agree_and_read_their_weights_once(layered):
+    (in_loop, written_out), size = layered
+    products = LAYERS * 2 * 2 * 2 * WIDTH * INNER
+    for told in (in_loop, written_out):
+        assert told.flops == pytest.approx(products, rel=0.03)
+        assert told.extra["weight_bytes"] == pytest.approx(size, rel=0.001)
+        assert told.unknown_loops == ()
+    assert in_loop.flops == pytest.approx(written_out.flops, rel=0.02)
+    # The compiler counts the loop's body once.
+    assert in_loop.extra["compiler_flops"] < 0.7 * products
+
+
+def test_a_callback_into_python_is_seen_with_its_line():
+    def step(x):
+        return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x) * 2
+
+    told = analyse("step", jax.jit(step).lower(X).compile().as_text())
+    assert [name.rpartition(":")[0] for name in told.host_calls] == ["callback into the host from test_live.py"]
+    assert told.kernels == ()

@@ -122,7 +122,9 @@ def _host_line(walk: Walk, found: Collected, step_name: str | None) -> None:
         if kind == _OTHER or duration <= 0:
             continue
         if kind == _OPERATION:
-            _operation(walk, found, start, duration, read_stats(raw, stats, wanted, plane.stat_names))
+            seen = read_stats(raw, stats, wanted, plane.stat_names)
+            seen.setdefault("hlo_op", walk.metadata(number).name)
+            _operation(walk, found, start, duration, seen)
         elif kind == _STEP:
             found.steps.append((walk.metadata(number).name, start, start + duration, plane.name))
         elif start >= launched:  # one call of the runtime may hold another

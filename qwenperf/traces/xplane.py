@@ -88,7 +88,7 @@ def read(path: Path, step_name: str | None = None) -> Profile:
             raise RecordError(f"{path} is empty.", advice=advice)
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _read(data, step_name)
-    except (OSError, ValueError, IndexError, OverflowError) as error:
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
         raise RecordError(f"{path} is no readable profile: {error}.", advice=advice) from error
 
 

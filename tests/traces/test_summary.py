@@ -118,6 +118,15 @@ def test_a_trace_without_steps_is_summed_up_as_a_whole(summary_of):
     assert (summary["steps"], summary["typical_s"], row(summary, "dot")["count"]) == (0, us(90), 2)
 
 
+@pytest.mark.parametrize("proto", [b"", b"junk", b"\x0a\x04\x1a\x02\x12\x00", b"\x0a\x08" + bytes(range(8))])
+def test_a_program_that_cannot_be_read_costs_its_origins_only(proto, saved, xspaces):
+    """Names remain."""
+    meta = xspaces.Plane("/host:metadata").known("jit_step(7)", program_id=7, **{"Hlo Proto": proto})
+    profile = xplane.read(saved(meta, xspaces.cpu(STEPS, [("dot.1", 10, 40)])), "decode")
+    assert [one.name for one in profile.programs] == ["jit_step"]
+    assert row(summarize(profile), "dot")["category"] == "matmul"
+
+
 def test_windows_merge():
     assert merged([(5, 7), (0, 2), (1, 3), (7, 8)]) == [(0, 3), (5, 8)]
 

@@ -85,6 +85,12 @@ def test_complaints_of_the_profiler_are_kept(saved, xspaces):
     assert profile.remarks == ("dropped 3 events",)
 
 
+def test_an_operation_that_lost_its_mark_keeps_the_name_of_its_event(saved, xspaces):
+    plane = xspaces.cpu(STEPS, [("dot.1", 10, 20)])
+    plane.line("tf_XLAEigen/1", [plane.operation("dot.1", 110, 20), plane.event("dot.1", 140, 5)])
+    assert names(xplane.read(saved(plane), "decode")) == ["dot.1"] * 3
+
+
 def test_an_event_of_unknown_number_is_no_operation(saved, xspaces):
     plane = xspaces.cpu(STEPS, [("dot.1", 10, 20)])
     plane.lines += xspaces.block(

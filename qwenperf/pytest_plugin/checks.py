@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any
 
-from qwenperf.errors import EnvironmentUnfitError, UsageError, nearest_advice
+from qwenperf.errors import UsageError
+from qwenperf.pytest_plugin.block import Block
+from qwenperf.pytest_plugin.limits import WORKER, budgeted, check_unit, refuse_company, speed_budget
 from qwenperf.pytest_plugin.marks import Marks
 from qwenperf.pytest_plugin.session import Recorded, kept, tell
 from qwenperf.schema.metrics import Kind, lookup
@@ -25,14 +25,8 @@ if TYPE_CHECKING:
     from qwenperf.lab.request import Request
     from qwenperf.schema.analysis import AotRecord
 
-UNITS = ("tokens/s", "times", "of roofline")
-
 _BLOCK: Any = object()
 """No subject: the block's form is meant. ``None`` is a subject that somebody forgot to make."""
-
-_WORKER = "PYTEST_XDIST_WORKER"
-
-_SERIAL = "Deselect timed tests in a parallel run, or run them with -p no:xdist or -n0."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +42,7 @@ class Checks:
     test: str
     root: Path
     marks: Marks
-    blocks: list[_Block] = field(default_factory=list, repr=False)
+    blocks: list[Block] = field(default_factory=list, repr=False)
 
     @kept
     def no_recompiles(self, subject: Any = _BLOCK, *args: Any, calls: Sequence[Any] | None = None) -> Any:
@@ -63,7 +57,9 @@ class Checks:
         from qwenperf.lab import calls as lab
 
         if subject is _BLOCK:
-            self.blocks.append(_Block(checks=self))
+            self.blocks.append(
+                Block(judge=self._stable, crashed=partial(self.recorded.crashed, self.test, "no_recompiles"))
+            )
             return self.blocks[-1]
         if isinstance(subject, tuple) or hasattr(subject, "generate") or hasattr(subject, "prefill"):
             request = self._request(subject, *args)
@@ -113,14 +109,14 @@ class Checks:
         __tracebackhide__ = True
         from qwenperf.gate import throughput
 
-        _check_unit(value, unit, than)
+        check_unit(value, unit, than)
         whole_number("trials", self.marks.trials, least=1)
         if than is None:
             case, other = self._measured(engine, prompt, new_tokens, check=False), None
         else:
             case, other = self._beside(engine, than, prompt, new_tokens)
         peers = {} if other is None else {other.id: other}
-        budget = _speed_budget(self._budget(case), value, unit, other)
+        budget = speed_budget(self._budget(case), value, unit, other)
         return self._settle(case, [throughput.judge(case, budget, peers)], required=(throughput.GATE,))
 
     @kept
@@ -139,7 +135,7 @@ class Checks:
         case = self._measured(engine, prompt, new_tokens, uncached=uncached)
         named = self._named(case)
         verdicts = judge_case(named, self._budgets(named), {}, _environment_class())
-        required = (tokens.GATE, *_budgeted(self._budget(case)))
+        required = (tokens.GATE, *budgeted(self._budget(case)))
         judged = self._settle(case, verdicts, required=required)
         skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED and one.gate != throughput.GATE]
         self.recorded.skipped(self.test, skipped, wrapped=not case.evidence.programs and _has_steps(engine))
@@ -169,16 +165,16 @@ class Checks:
         from qwenperf.lab.measure_step import measure_step
         from qwenperf.schema.records import Outcome
 
-        trials = 0 if os.environ.get(_WORKER) else self.marks.trials
+        trials = 0 if os.environ.get(WORKER) else self.marks.trials
         told = {"test": self.test}
         case = measure_step(
             step, *args, carry=carry, calls=calls, trials=trials, tokens_per_call=tokens_per_call, spec=told
         )
         budget, named = self._budget(case), self._named(case)
         if any(lookup(name).kind is Kind.TIMED for name in budget.limits):
-            _refuse_company()
+            refuse_company()
         verdicts = judge_case(named, self._budgets(named), {}, _environment_class())
-        judged = self._settle(case, verdicts, required=(shapes.GATE, *_budgeted(budget)))
+        judged = self._settle(case, verdicts, required=(shapes.GATE, *budgeted(budget)))
         skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED]
         self.recorded.skipped(self.test, skipped, plain=not (case.evidence.program or case.evidence.voids))
         return judged
@@ -239,7 +235,7 @@ class Checks:
 
     def _asked(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, suffix: str = "") -> Asked:
         __tracebackhide__ = True
-        _refuse_company()
+        refuse_company()
         from qwenperf.lab.beside import Asked
 
         request = self._request(engine, prompt, new_tokens, uncached=uncached)
@@ -294,57 +290,6 @@ class Checks:
         return judged
 
 
-@dataclass(kw_only=True)
-class _Block:
-    """``with no_recompiles():``, as a class so that a failure shows the test's line and not contextlib's."""
-
-    checks: Checks
-    inner: AbstractContextManager[Watched] | None = None
-    watched: Watched | None = None
-
-    def __enter__(self) -> Watched:
-        from qwenperf.lab.calls import steady_block
-
-        self.inner = steady_block("the block")
-        self.watched = self.inner.__enter__()
-        return self.watched
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
-        __tracebackhide__ = True
-        assert self.inner is not None
-        assert self.watched is not None
-        handled = bool(self.inner.__exit__(kind, error, traceback))
-        if error is not None and not handled and isinstance(error, Exception):
-            self.checks.recorded.crashed(self.checks.test, "no_recompiles", error)
-        if kind is None or handled:
-            self.checks._stable(self.watched)  # noqa: SLF001 -- one room
-        return handled
-
-
-def _check_unit(value: Any, unit: str, than: Any) -> None:
-    if isinstance(value, bool | str) or not isinstance(value, SupportsFloat) or not 0 < float(value) < math.inf:
-        raise UsageError(f"at_least({value!r}, {unit!r}): that is no rate.", advice="Give a number above 0.")
-    if unit not in UNITS:
-        raise UsageError(f"at_least({value}, {unit!r}): unknown unit.", advice=nearest_advice(unit, UNITS))
-    if (unit == "times") != (than is not None):
-        needs = "needs than=, the engine to compare with" if than is None else "takes no than="
-        raise UsageError(f"at_least({value}, {unit!r}) {needs}.")
-
-
-def _speed_budget(declared: CaseBudget, value: float, unit: str, peer: CaseRecord | None) -> CaseBudget:
-    """Write the question as the budget that gate "throughput" reads, on top of what is declared anyway."""
-    from qwenperf.gate import budget_set, limits, throughput
-
-    if unit == "times" and peer is not None:
-        return replace(declared, min_times=budget_set.Times(rung=str(peer.spec["engine"]), factor=value))
-    if unit == "of roofline":
-        return replace(declared, min_roofline_share=value)
-    limit = limits.Limit(metric=throughput.METRIC, min=value, origin="at_least")
-    return replace(declared, limits={**declared.limits, throughput.METRIC: limit})
-
-
 def _has_steps(engine: Any) -> bool:
     return isinstance(engine, tuple) or hasattr(engine, "decode_step")
 
@@ -354,26 +299,3 @@ def _environment_class() -> str:
     from qwenperf.measure import environment
 
     return environment_class(environment.describe())
-
-
-def _budgeted(budget: CaseBudget) -> tuple[str, ...]:
-    """Return the gates that must judge, since something is declared for them."""
-    from qwenperf.gate import scaling, shapes, throughput
-
-    own = {throughput.METRIC: throughput.GATE, shapes.METRIC: shapes.GATE, scaling.METRIC: scaling.GATE}
-    speed = budget.min_times is not None or budget.min_roofline_share is not None
-    return (*(own.get(name, f"budget:{name}") for name in budget.limits), *((throughput.GATE,) if speed else ()))
-
-
-def _refuse_company() -> None:
-    """Refuse to time beside other tests.
-
-    Raises:
-      EnvironmentUnfitError: pytest-xdist runs tests side by side.
-    """
-    __tracebackhide__ = True
-    worker = os.environ.get(_WORKER)
-    if worker:
-        raise EnvironmentUnfitError(
-            f"not timed: pytest-xdist runs tests side by side (this is {worker}).", advice=_SERIAL
-        )

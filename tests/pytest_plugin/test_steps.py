@@ -1,7 +1,5 @@
-import flax.linen  # noqa: F401 -- sessions inside this one forget what they import, and JAX cannot come twice
 import pytest
 
-import qwenperf.lab.measure_step  # noqa: F401 -- the same
 from qwenperf.schema.codec import loads
 
 STEPS = """

@@ -5,11 +5,13 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from qwenperf.cli import main
+from qwenperf.measure.capture_folder import leftovers
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.records import CaseRecord, Evidence, Roofline, RunRecord, metric
 from qwenperf.traces import xplane
@@ -234,7 +236,10 @@ def test_a_run_that_is_killed_while_it_captures_stays_readable(tmp_path, cli, ca
     done = subprocess.run(command(*arguments), env=environ(PYTHONPATH=str(tmp_path), OUT=str(out)), check=False)
     assert done.returncode == -signal.SIGKILL
     (hidden,) = out.glob("*/.capture-*")
-    folder = hidden.parent
+    folder, deadline = hidden.parent, time.monotonic() + 60
+    while not leftovers(folder):  # its process kills itself just after the one that was waited for
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     listed = json.loads(call("list", out, "--json")[1])
     assert (len(listed["runs"]), listed["runs"][0]["killed"]) == (1, 1)
     assert "1 killed capture" in call("list", out)[1]

@@ -36,12 +36,35 @@ CHECKED = (
     "qwenperf.decode.uncached",
 )
 PERF = Path(__file__).parent / "perf"
+QUICK = "--xla_backend_optimization_level=0"
+"""Machine code of hundreds of programs is made once and run once: better made quickly than well."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Check shapes by jaxtyping in every test but the timed ones, which run what a user runs."""
-    if config.getoption("markexpr") != "perf":
+    chosen = config.getoption("markexpr")
+    if chosen != "perf":
         install_import_hook(CHECKED, "beartype.beartype")
+    # The first process of a parallel run only hands out tests.
+    hands_out = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if "not slow" in chosen and not hands_out:
+        compile_quickly()
+
+
+def compile_quickly() -> None:
+    """Start JAX in this process, and in none of its children, with ``QUICK``: XLA reads its flags once.
+
+    What is asked about flags, environments and saved programs is asked of the environment, which stays as it was.
+    """
+    before = os.environ.get("XLA_FLAGS")
+    os.environ["XLA_FLAGS"] = f"{before or ''} {QUICK}".strip()
+    import jax
+
+    jax.devices()
+    if before is None:
+        del os.environ["XLA_FLAGS"]
+    else:
+        os.environ["XLA_FLAGS"] = before
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,6 +18,7 @@ from qwenperf.stats.pairs import PairEstimate, estimate
 from qwenperf.stats.sequential import Decision, decide
 from qwenperf.stats.spending import Plan
 from qwenperf.stats.turns import side_time
+from qwenperf.traces.diff import top_lines
 
 GATE = "speed"
 
@@ -82,7 +83,14 @@ def speed_verdict(
     text = f"{_told(first)}{reason}"
     if outcome is Outcome.INCONCLUSIVE:
         return inconclusive(GATE, text, detail=notes, advice=_sentence(first.settle), **data)
-    return Verdict(gate=GATE, outcome=outcome, summary=text, detail=notes, data=data)
+    slower = _slower_operations(case) if outcome is Outcome.FAIL else ()
+    return Verdict(gate=GATE, outcome=outcome, summary=text, detail=(*slower, *notes), data=data)
+
+
+def _slower_operations(case: ComparedCase) -> tuple[str, ...]:
+    """Return what took longer in head's trace than in base's; nothing where a side has no trace."""
+    summaries = case.extra.get("trace_summaries")
+    return top_lines(summaries.get("base"), summaries.get("head")) if isinstance(summaries, Mapping) else ()
 
 
 def _outcome(case: ComparedCase, first: Decision, second: Decision | None, *, same_code: bool) -> tuple[Outcome, str]:

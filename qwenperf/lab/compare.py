@@ -157,7 +157,11 @@ class Comparison:
     def _compared(self, case: Case) -> ComparedCase:
         base, head = (_evidence(self._pairs.evidence[side].get(case.id)) for side in ("base", "head"))
         approximate = sorted({what for side in (self.base, self.head) for what in side.approximate(case)})
-        told = {"approximate": approximate, "traces": self._pairs.traces.get(case.id)}
+        told = {
+            "approximate": approximate,
+            "traces": self._pairs.traces.get(case.id),
+            "trace_summaries": self._pairs.summaries.get(case.id),
+        }
         return ComparedCase(
             id=case.id,
             spec=case.to_json(),

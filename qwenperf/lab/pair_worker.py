@@ -149,13 +149,13 @@ def _build(case: Case, clock: Any, log: Any, *, known: bool) -> tuple[Forms, dic
 
 
 def _trace(form: Forms, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Save a profile of a few decode steps; say where, or why there is none."""
+    """Save a profile of a few decode steps; say where and what took the time, or why there is none."""
     from qwenperf.lab.options import Options
     from qwenperf.lab.trace import trace_steps
 
     seen = trace_steps(form, Options(trace_folder=asked["trace"], session=asked["session"]))
     lost = [finding.message for finding in seen.findings]
-    return {"trace": None if seen.path is None else str(seen.path), "lost": lost}
+    return {"trace": None if seen.path is None else str(seen.path), "summary": seen.summary, "lost": lost}
 
 
 def _programs_in_use(engine: Any, case: Case) -> dict[str, str]:

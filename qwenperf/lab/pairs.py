@@ -63,7 +63,7 @@ class Pairs:
     ``cache`` is a folder for compiled programs; without one each process compiles its own. ``loaded`` are fingerprints
     of what a side's first process to load programs has loaded, by (stage, side, case); ``compiled`` are the stages
     whose programs are in the cache. ``traces`` are files of profiles by case and side, of the sides that can save them
-    (``tracing``: an older one cannot).
+    (``tracing``: an older one cannot), and ``summaries`` what took the time in them.
     """
 
     base: Side
@@ -79,6 +79,7 @@ class Pairs:
     loaded: dict[tuple[int, str, str], Mapping[str, str]] = field(default_factory=dict)
     compiled: set[int] = field(default_factory=set)
     traces: dict[str, dict[str, str]] = field(default_factory=dict)
+    summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     tracing: set[str] = field(default_factory=set)
 
     def measure(self, number: int, *, stage: int = 1) -> PairRecord:
@@ -182,9 +183,10 @@ class Pairs:
             for side in sorted(self.tracing):
                 asked = {"case": case, "trace": str(folder), "session": f"{session_name(case)}-{side}"}
                 with suppress(MeasurementError):
-                    file = subjects[side].ask(asked, self.options.trial_limit_s)["trace"]
-                    if file:
-                        self.traces.setdefault(case, {})[side] = str(Path(file).relative_to(folder))
+                    seen = subjects[side].ask(asked, self.options.trial_limit_s)
+                    if seen["trace"]:
+                        self.traces.setdefault(case, {})[side] = str(Path(seen["trace"]).relative_to(folder))
+                        self.summaries.setdefault(case, {})[side] = seen.get("summary")
 
     def comparable(self) -> tuple[str, ...]:
         """Return the cases that both sides have built."""

@@ -47,7 +47,17 @@ def make_round(ratio):
 def compare():
     """Return a judge of a comparison with given pairs; ``head`` and ``extra`` overrule parts of it."""
 
-    def judged(pairs, *, confirming=(), head=EVIDENCE, base=EVIDENCE, extra=None, plan=None, environment=ENVIRONMENT):
+    def judged(
+        pairs,
+        *,
+        confirming=(),
+        head=EVIDENCE,
+        base=EVIDENCE,
+        extra=None,
+        plan=None,
+        environment=ENVIRONMENT,
+        case_extra=None,
+    ):
         record = ComparisonRecord(
             id="c",
             created_at="2026-01-01",
@@ -55,7 +65,7 @@ def compare():
             head=SideRecord(label="b", kind="revision", environment=environment),
             plan={"margin": 0.03, **(plan or {})},
             declared=(CASE,),
-            cases=(ComparedCase(id=CASE, base=base, head=head),),
+            cases=(ComparedCase(id=CASE, base=base, head=head, extra=case_extra or {}),),
             pairs=(*pairs, *confirming),
             extra=extra or {},
         )
@@ -88,6 +98,34 @@ def test_a_slowdown_that_fresh_pairs_find_again_fails(compare):
     assert verdict.data["stage_2"]["pairs"] == 12
     assert verdict.data["cpu"] == pytest.approx(0.1, abs=0.02)
     assert exit_code(seen) == 1
+
+
+def trace_of(copy_s):
+    row = {"name": "copy", "category": "copy", "source": "model.py:20", "count": 1, "time_s": copy_s, "wall_s": copy_s}
+    step_s = 0.001 + copy_s
+    return {
+        "version": 2,
+        "steps": 1,
+        "step_s": [step_s],
+        "typical_steps": 1,
+        "typical_s": step_s,
+        "tokens_per_step": 1,
+        "operations": [row],
+        "categories": {},
+        "host": {"gap_s": 0.001, "doing": []},
+    }
+
+
+def test_a_failure_names_the_operation_that_takes_longer_in_the_traces(compare):
+    """And no other verdict does: nothing is slower there."""
+    traces = {"trace_summaries": {"base": trace_of(0.002), "head": trace_of(0.005)}}
+    changed = dataclasses.replace(EVIDENCE, programs={"decode_step": "other"})
+    confirming = make_pairs(1.1, 12, stage=2, seed=2)
+    failed = outcome(compare(make_pairs(1.1, 20), confirming=confirming, head=changed, case_extra=traces), "speed")
+    assert failed.detail[0].startswith("copy +3.00 ms a token (2.00 ms -> 5.00 ms)")
+    assert "model.py:20" in failed.detail[0]
+    passed = outcome(compare(make_pairs(1.0, 20), case_extra=traces), "speed")
+    assert not any("copy" in line for line in passed.detail)
 
 
 def test_a_slowdown_that_fresh_pairs_do_not_find_is_inconclusive(compare):

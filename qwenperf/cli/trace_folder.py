@@ -18,7 +18,7 @@ from qwenperf.report.traces import run_lines
 from qwenperf.settings import read_size
 
 
-class Size(click.ParamType):
+class Size(click.ParamType):  # type: ignore[type-arg]  # older versions of click take no argument here
     """A number of bytes as people write it: ``500MB``, ``2G``, ``1000000``."""
 
     name = "size"

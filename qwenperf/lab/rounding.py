@@ -16,7 +16,8 @@ _ASKED = {"bfloat16": "bf16", "bf16_bf16_f32": "bf16", "tensorfloat32": "tf32", 
 
 def products_here(dtype: str) -> str:
     """Return ``f32``, ``tf32`` or ``bf16``: the precision of products of ``dtype`` on this process's devices."""
-    return products_in(dtype, platform=jax.default_backend(), precision=jax.config.jax_default_matmul_precision)
+    asked = getattr(jax.config, "jax_default_matmul_precision", None)
+    return products_in(dtype, platform=jax.default_backend(), precision=asked)
 
 
 def products_in(dtype: str, *, platform: str, precision: str | None) -> str:

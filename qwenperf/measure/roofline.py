@@ -105,7 +105,7 @@ def _array_bytes() -> int:
     One read is one dispatch, whose tenth of a millisecond must not count: an H100 reads 1 GB in less than half of one.
     """
     if jax.default_backend() != "cpu":
-        limit = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", 0)
+        limit = int((jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", 0))
         return min(max(limit // 8, 1 << 30), 4 << 30)
     return min(max(4 * (last_level_cache_bytes() or 0), 64 << 20), 512 << 20)
 

@@ -1,6 +1,7 @@
 """The live run of comparisons whose answer is known: its parts, and (slowly) all of it once."""
 
 import importlib
+import itertools
 import json
 import sys
 from dataclasses import replace
@@ -136,7 +137,7 @@ def test_the_calibration_finds_shares_that_slow_down_by_what_is_wanted(parts):
 
 def test_a_calibration_that_fails_is_none(parts):
     """Whatever share is tried, it is 30% slower."""
-    drawn = iter([[0.01, 0.02], *[[0.3, 0.3]] * 9])
+    drawn = itertools.chain([[0.01, 0.02]], itertools.repeat([0.3, 0.3]))
     with pytest.raises(MeasurementError, match="no share of repeated steps"):
         parts.slowed.calibrate(CASE, (0.05, 0.10), lambda *_: next(drawn))
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from benchmarks.verdicts.live_kinds import KINDS, SLOWDOWNS, Kind, next_kind
+from benchmarks.verdicts.live_kinds import KINDS, SLOWDOWNS, Kind, decided, next_kind
 from benchmarks.verdicts.live_log import LiveLog, rows_of
 from benchmarks.verdicts.live_peers import pytest_benchmark
 from benchmarks.verdicts.live_tables import markdown
@@ -89,7 +89,7 @@ def run(log: LiveLog, asked: argparse.Namespace) -> int:
         if broken >= MOST_BROKEN:
             _say(f"{broken} comparisons in a row measured nothing: {line['broken'][-1:]}")
             return 1
-    left = {name: count - sum(one["kind"] == name for one in log.tries()) for name, count in wanted.items()}
+    left = {name: count - len(decided(log.tries(), name)) for name, count in wanted.items()}
     missing = [f"{count} of {name}" for name, count in left.items() if count > 0]
     _say(f"time is up; still wanted: {', '.join(missing)}" if missing else "all comparisons are done")
     return 0
@@ -104,6 +104,8 @@ def compare_once(bench: Bench, log: LiveLog, name: str, *, peers: int) -> Mappin
     with conditions(kind):
         record, seconds = bench.compare(kind, lambda text: _say(f"  {text}"))
         if record.interrupted:
+            # Told apart: long comparisons are likelier to be cut, so those that end are no fair sample of all.
+            log.add({"cut": name, "seconds": round(seconds, 2), "pairs": len(record.pairs)})
             raise KeyboardInterrupt
         line = line_of(record, kind, number, seconds, bench.commit)
         if sum("pytest_benchmark" in one for one in tries) < peers:

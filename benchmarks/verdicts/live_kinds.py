@@ -33,14 +33,17 @@ KINDS: Mapping[str, Kind] = {
 SLOWDOWNS = tuple(sorted({kind.slowdown for kind in KINDS.values() if kind.slowdown}))
 
 
+def decided(tries: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    """Return the comparisons of a kind of which something was learnt."""
+    return [one for one in tries if one["kind"] == kind and one.get("outcome") != "skipped"]
+
+
 def next_kind(wanted: Mapping[str, int], tries: Sequence[Mapping[str, Any]], left_s: float) -> str | None:
     """Return the kind of which the smallest share is done, among those that fit into the time that is left.
 
     So that whenever the run ends, all kinds are about as far. ``None``: nothing is left to do, or no time for it.
     """
-    taken: dict[str, list[float]] = {name: [] for name in wanted}
-    for one in tries:
-        taken.setdefault(one["kind"], []).append(one["seconds"])
+    taken = {name: [float(one["seconds"]) for one in decided(tries, name)] for name in wanted}
     open_kinds = [name for name, count in wanted.items() if len(taken[name]) < count]
     fitting = [name for name in open_kinds if max(taken[name], default=FIRST_GUESS_S) <= left_s]
     return min(fitting, key=lambda name: len(taken[name]) / wanted[name], default=None)

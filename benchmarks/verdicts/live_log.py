@@ -73,6 +73,10 @@ class LiveLog:
         """Return the comparisons that were finished."""
         return [one for one in self.read() if "try" in one]
 
+    def cut(self, kind: str) -> int:
+        """Return how many comparisons of a kind were interrupted; they are no tries."""
+        return sum(one.get("cut") == kind for one in self.read())
+
     def calibration(self) -> dict[str, Any] | None:
         """Return the latest calibration of the slowed engine."""
         return next((one["calibration"] for one in reversed(self.read()) if "calibration" in one), None)

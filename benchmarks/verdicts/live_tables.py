@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.verdicts.live_kinds import KINDS
+from benchmarks.verdicts.live_kinds import KINDS, decided
 from benchmarks.verdicts.live_log import LiveLog
 from benchmarks.verdicts.live_peers import ON_RECORDED
 from benchmarks.verdicts.read_pairs import TimedPair, read_pairs
@@ -33,11 +33,12 @@ def markdown(log: LiveLog) -> str:
         return "No comparison is finished."
     pairs = read_pairs(log.pairs) if log.pairs.is_file() else []
     first, last = tries[0], tries[-1]
-    where = ", ".join(f"{name} {value}" for name, value in first["machine"].items())
+    machines = dict.fromkeys(", ".join(f"{name} {value}" for name, value in one["machine"].items()) for one in tries)
+    where = "; and ".join(machines)
     made = f"`python -m benchmarks.verdicts.live`, {first['at']} to {last['at']}, {where}"
     parts = [
         f"{made}. In brackets: exact 95% intervals.\n",
-        table("What was said", ("comparisons", *_SAID), dict(_said(tries))),
+        table("What was said", ("comparisons", *_SAID), dict(_said(tries, log))),
         table("Time and noise", ("comparisons", *_SPENT), dict(_spent(tries, pairs))),
         table("Side by side", ("who", *_BESIDE), dict(_beside(tries, pairs))),
         *_calibration(log, pairs),
@@ -45,11 +46,21 @@ def markdown(log: LiveLog) -> str:
     return "\n".join(parts)
 
 
-_SAID = ("made", "fail", "fail before confirmation", "inconclusive", "pass", "improved", "nothing measured")
+_SAID = (
+    "decided",
+    "fail",
+    "fail before confirmation",
+    "inconclusive",
+    "pass",
+    "improved",
+    "nothing measured",
+    "interrupted",
+)
 
 
-def _said(tries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]:
-    for kind, own in _by_kind(tries):
+def _said(tries: Sequence[Mapping[str, Any]], log: LiveLog) -> Iterator[tuple[str, list[str]]]:
+    for kind, made in _by_kind(tries):
+        own = decided(made, kind)
         outcomes = [one["outcome"] for one in own]
         first = sum((one["stage_1"] or {}).get("outcome") == "fail" for one in own)
         counts = [
@@ -58,7 +69,7 @@ def _said(tries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]
             *(outcomes.count(name) for name in ("inconclusive", "pass", "improved")),
         ]
         cells = [of(exact(hits, len(own))) for hits in counts]
-        yield KINDS[kind].title, [str(len(own)), *cells, str(outcomes.count("skipped"))]
+        yield KINDS[kind].title, [str(len(own)), *cells, str(len(made) - len(own)), str(log.cut(kind))]
 
 
 _SPENT = ("seconds, median", "most", "decided in 3 minutes", "seconds a pair", "pairs, median", "deviation of pairs")

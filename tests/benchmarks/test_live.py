@@ -188,6 +188,16 @@ def test_a_run_goes_on_where_it_stopped(parts, tmp_path, monkeypatch, capsys):
     assert "| unchanged, idle | 3 | 0 of 3" in capsys.readouterr().out
 
 
+def test_what_was_cut_or_measured_nothing_is_counted_apart(parts, log):
+    """A comparison that takes longest is cut likeliest: leaving it out unseen would flatter the rates."""
+    add(parts, log, "idle", 1, [1.0] * 4)
+    add(parts, log, "idle", 2, [1.0] * 4, Outcome.SKIPPED)
+    log.add({"cut": "idle", "seconds": 170.0, "pairs": 18})
+    assert "| unchanged, idle | 1 | 0 of 1 (0 to 97%)" in parts.live_tables.markdown(log)
+    assert "| 1 | 1 |" in parts.live_tables.markdown(log)
+    assert parts.live_kinds.next_kind({"idle": 2}, log.tries(), 1000.0) == "idle"
+
+
 @pytest.mark.slow
 def test_all_of_it_runs_unattended(parts, tmp_path, monkeypatch, capsys):
     """A comparison of unchanged and of slower code on the tiny model, calibrated, with pytest-benchmark beside."""

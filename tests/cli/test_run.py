@@ -157,6 +157,15 @@ def test_weights_that_cannot_be_read_are_one_clear_line(cli, tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.fixture
+def hung_up_on():
+    """Processes that are started know SIGHUP, also where this one was started by nohup and ignores it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hung_up_on")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_keeps_what_was_measured_and_ends_with_130(cli, tmp_path, number):
     """Ctrl-C, or CI's SIGTERM, while a case runs: the record is there, says interrupted, and nothing keeps running."""

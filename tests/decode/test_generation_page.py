@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
+
 from qwenperf.models.taps import points_of
 
 
+@pytest.mark.slow
 def test_the_page_s_examples_run_one_after_another(repository):
     """Each block goes on from those before it; what they assert holds."""
     page = (repository / "docs" / "generation.md").read_text(encoding="utf-8")

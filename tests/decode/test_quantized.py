@@ -79,6 +79,7 @@ def test_the_error_is_that_of_the_rounded_weights(settings, engine, model, promp
     np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max(), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_every_rung_can_have_quantised_weights(engine, prompt):
     """Without a cache and with one, in one loop and step by step, the same tokens."""
     tokens = prompt(2, 5, seed=2)
@@ -119,6 +120,7 @@ def test_bf16_models_keep_their_dtype(prompt):
     assert {leaf.dtype.name for leaf in jax.tree.leaves(state.device.layers)} == {"bfloat16"}
 
 
+@pytest.mark.slow
 def test_gpt2_is_quantised_with_its_biases(prompt):
     """Fused q, k and v, learned positions and biases: near the plain logits."""
     shape = PRESETS["gpt2"] | {"n_embd": 64, "n_head": 2, "n_layer": 1, "vocab_size": 256, "n_positions": 32}

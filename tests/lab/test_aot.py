@@ -81,6 +81,7 @@ def test_a_crash_costs_its_program_alone(compiled, make_case, folder):
     assert crashed.target.name == "cpu"
 
 
+@pytest.mark.slow
 def test_a_hang_is_killed_at_its_own_limit(compiled, make_case):
     """The limit is each program's: three slow ones together take longer than it."""
     slow = [make_case("slow", engine=engine) for engine in ("naive", "padded", "cached-host")]

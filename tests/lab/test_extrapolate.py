@@ -144,6 +144,7 @@ def test_too_little_or_too_much_is_refused(measured):
         dataclasses.replace(CASE, measured_tokens=measured)
 
 
+@pytest.mark.slow
 def test_a_real_engine_is_measured_at_both_ends():
     """Compiles are those of the lengths that were run, times one a length; its tokens were compared at both."""
     found = run_case(CASE, Options(trials=2, roofline=False, steady_budget_s=0.1))

@@ -75,6 +75,9 @@ class Pausing:
             yield token
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def summary_of(tmp_path_factory):
     """Trace an engine and return what its trace shows."""

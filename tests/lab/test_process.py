@@ -37,6 +37,7 @@ def finding(record, code):
     return found
 
 
+@pytest.mark.slow
 def test_a_compile_cache_is_filled_by_a_first_process_and_found_by_the_second(measure, monkeypatch):
     """Hits are counted apart from compiles, and the seconds that each saved are told."""
     monkeypatch.delenv("XLA_FLAGS", raising=False)
@@ -60,6 +61,7 @@ def test_a_compile_cache_is_filled_by_a_first_process_and_found_by_the_second(me
     assert "persistent-cache" not in {found.code for found in run.findings}
 
 
+@pytest.mark.slow
 def test_saved_programs_are_loaded_by_the_process_that_is_measured(measure):
     """The first process compiles and saves; the measured one compiles nothing for a request."""
     (record,) = measure("cached+start=saved").cases

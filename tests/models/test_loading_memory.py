@@ -53,6 +53,7 @@ def folder(tmp_path_factory):
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
 def test_weights_are_held_once(folder, dtype):
     """Loading a bf16 checkpoint peaks at most a fifth above its weights: tensors go to the device one by one."""

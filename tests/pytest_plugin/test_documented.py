@@ -3,9 +3,12 @@
 import re
 import shutil
 
+import pytest
+
 from qwenperf.pytest_plugin.project import budgets_for
 
 
+@pytest.mark.slow
 def test_the_examples_pass(pytester, repository):
     """What people copy works; the timed ones are left to a quiet machine."""
     shutil.copytree(repository / "examples", pytester.path / "examples")

@@ -21,6 +21,7 @@ def test_nothing_is_imported_for_a_test_that_asks_nothing(pytester):
     pytester.runpytest_subprocess("-p", "no:jaxtyping").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_xdist_runs_what_is_not_timed_and_refuses_the_rest(engine):
     """Tests side by side would time each other."""
     engine.makepyfile(

@@ -154,9 +154,10 @@ def read_size(value: Any) -> int:
       ValueError: it is no size.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", str(value).strip(), re.IGNORECASE)
-    if isinstance(value, bool) or match is None:
+    size = math.inf if match is None else float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ")
+    if isinstance(value, bool) or not math.isfinite(size):
         raise ValueError("expected a size such as 500MB")
-    return int(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " "))
+    return int(size)
 
 
 def _inconclusive(value: Any) -> str:

@@ -79,7 +79,7 @@ def test_a_size_is_read_as_people_write_it(text, expected):
     assert from_table({"trace-quota": text}, "pyproject.toml").values["trace_quota"] == expected
 
 
-@pytest.mark.parametrize("text", ["big", "", "-1", "1e9", True, "5 XB", "1.5.0MB"])
+@pytest.mark.parametrize("text", ["big", "", "-1", "1e9", True, "5 XB", "1.5.0MB", "9" * 400, f"{'9' * 305}T"])
 def test_what_is_no_size_is_an_error(text):
     """It names the setting."""
     with pytest.raises(ConfigError, match="trace-quota"):

@@ -116,6 +116,7 @@ def _measure(
     from qwenperf.lab.options import Options
     from qwenperf.lab.run_cases import new_run, run_cases
     from qwenperf.lab.run_folder import create_run_folder
+    from qwenperf.measure.capture_folder import under_way
     from qwenperf.report.terminal import Places, run_report
     from qwenperf.schema.codec import to_json
 
@@ -127,7 +128,7 @@ def _measure(
         # Who names a number of trials gets that number.
         steady_least_s=STEADY_LEAST_S if settings.trials is None else 0.0,
     )
-    with interrupts(), progress() as listener:
+    with interrupts(), under_way(folder.path), progress() as listener:
         run = run_cases(
             new_run(folder, suite, cases, describe_commit(Path.cwd())),
             cases,

@@ -36,7 +36,7 @@ def command() -> None:
 def show_command(run: Path, *, pattern: str | None, top: int, as_json: bool, debug: bool) -> int:  # noqa: ARG001
     """Show where the time of a token goes in the traces of RUN.
 
-    RUN is a run's folder, its run.json, a trace (.xplane.pb) of any JAX program, or a folder of traces.
+    RUN is a run's or a comparison's folder, its record, a trace (.xplane.pb) of any JAX program, or a folder of traces.
     """
     cases = traced_cases(run, pattern)
     if as_json:
@@ -88,7 +88,8 @@ def diff_command(
         write_json({"cases": [{"base": one.id, "head": other.id, **seen.to_json()} for one, other, seen in found]})
         return 0
     for one, other, seen in found:
-        write(diff_report(one.id, other.id, seen, top=top))
+        notes = dict.fromkeys(filter(None, (one.note, other.note)))
+        write([*diff_report(one.id, other.id, seen, top=top), *(Text(f"note: {note}") for note in notes)])
     return 0
 
 

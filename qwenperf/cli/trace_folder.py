@@ -12,7 +12,7 @@ from qwenperf.cli.files import is_there, named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.streams import say
 from qwenperf.errors import RecordError, UsageError
-from qwenperf.lab.trace_files import TracedRun, choose, remove, sessions, traced_runs
+from qwenperf.lab.trace_files import TracedRun, choose, remove, remove_killed, sessions, traced_runs
 from qwenperf.lab.trace_viewer import VIEWERS, find_viewer, opened
 from qwenperf.report.traces import run_lines
 from qwenperf.settings import read_size
@@ -70,28 +70,37 @@ def prune_command(
     """Remove the traces of old runs below OUT (default: where runs go), and what killed captures left.
 
     Records (run.json) stay, with the summaries of their traces: `trace show` and `trace diff` go on working. A run that
-    is under way is left alone, and so are folders that qwenperf did not make.
+    is under way is left alone, and so are folders that qwenperf did not make and traces behind a link.
     """
     if keep is None and max_size is None:
         raise UsageError("nothing says which traces to keep.", advice="Give --keep N, --max-size S or both.")
     place = _place(out)
-    gone = choose(traced_runs(place), keep=keep, max_bytes=max_size)
+    runs = traced_runs(place)
+    gone = choose(runs, keep=keep, max_bytes=max_size)
+    swept = [run for run in runs if run.ours and run.killed and run not in gone]
     if not dry_run:
         for run in gone:
             remove(run)
-    freed = sum(run.bytes for run in gone)
+        for run in swept:
+            remove_killed(run)
+    freed = sum(run.bytes for run in gone) + sum(run.killed_bytes for run in swept)
     if as_json:
-        write_json({"removed": [run.path for run in gone], "bytes": freed, "dry_run": dry_run})
+        names = {"removed": [run.path for run in gone], "swept": [run.path for run in swept]}
+        write_json({**names, "bytes": freed, "dry_run": dry_run})
         return 0
     verb = "would remove" if dry_run else "removed"
     write_lines(f"{verb} {run.path}: {_traces(run)}, {units.byte_count(run.bytes)}" for run in gone)
+    write_lines(f"{verb} {run.path}: {_killed(run)}, {units.byte_count(run.killed_bytes)}" for run in swept)
     write_lines([f"{verb} the traces of {len(gone)} runs, {units.byte_count(freed)}"])
     return 0
 
 
 def _traces(run: TracedRun) -> str:
-    killed = f" and {run.killed} killed captures" if run.killed else ""
-    return f"{len(run.sessions)} traces{killed}"
+    return f"{len(run.sessions)} traces{f' and {_killed(run)}' if run.killed else ''}"
+
+
+def _killed(run: TracedRun) -> str:
+    return f"{run.killed} killed capture{'s' if run.killed > 1 else ''}"
 
 
 def _place(out: Path | None) -> Path:

@@ -1,37 +1,22 @@
-"""Finds traces from what people type: a run, its record, a trace itself, or any folder of traces."""
+"""Finds traces from what people type: a run, a comparison, their records, a trace itself, or any folder of traces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from qwenperf.cli.files import is_there
 from qwenperf.cli.saved_run import RECORD, read_run
-from qwenperf.errors import NothingMeasuredError, RecordError, UnknownNameError, UsageError
-from qwenperf.schema.records import CaseRecord, Roofline
-from qwenperf.traces import xplane
-from qwenperf.traces.summary import VERSION, summarize
+from qwenperf.cli.streams import say
+from qwenperf.cli.trace_comparison import traced_sides
+from qwenperf.cli.traced_case import TracedCase, chosen, known_summary, read_summary
+from qwenperf.errors import NothingMeasuredError, RecordError, UsageError
+from qwenperf.schema.records import CaseRecord
 
 _SUFFIX, _OTHER_SUFFIX = ".xplane.pb", ".pb"
-_STEP_NAME = "decode"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TracedCase:
-    """One trace: what it is called, its summary, and what was measured of the same case without a profiler.
-
-    ``timed_s`` is the time per token of what the trace shows: of streamed steps, or of whole requests.
-    """
-
-    id: str
-    summary: Mapping[str, Any]
-    timed_s: float | None = None
-    roofline: Roofline | None = None
-    note: str = ""
+_MOST_TOLD = 3
 
 
 @contextmanager
@@ -56,16 +41,20 @@ def traced_cases(place: Path, pattern: str | None = None) -> tuple[TracedCase, .
       NothingMeasuredError: a run without traces.
       UnknownNameError: no trace matches.
     """
+    compared = traced_sides(place)
+    if compared:
+        both = [(side, case) for one in compared for side, case in one.items()]
+        return chosen([replace(case, id=f"{case.id} ({side})", case=case.id) for side, case in both], pattern)
     is_folder = is_there(place) and place.is_dir()
     if place.name.endswith(_OTHER_SUFFIX) or (is_folder and not (place / RECORD).exists()):
-        return _chosen(_of_files(_files(place)), pattern)
+        return chosen(_of_files(_files(place)), pattern)
     record, file = read_run(place)
     cases = [_of_case(case, file.parent) for case in record.cases]
     found = tuple(case for case in cases if case is not None)
     if not found:
         why = "it has no case" if not record.cases else "its cases were run without a trace, or lost it"
         raise NothingMeasuredError(f"{file} has no trace: {why}.", advice="Run without --no-trace.")
-    return _chosen(found, pattern)
+    return chosen(found, pattern)
 
 
 def sides(place: Path, pattern: str | None = None) -> tuple[tuple[TracedCase, TracedCase], ...]:
@@ -73,21 +62,21 @@ def sides(place: Path, pattern: str | None = None) -> tuple[tuple[TracedCase, Tr
 
     Raises:
       UsageError: it is no comparison with traces of both sides.
+      UnknownNameError: no case matches.
     """
-    found = {case.id: case for case in traced_cases(place)}
-    names = [name.removesuffix("-base") for name in found if name.endswith("-base")]
-    both = [name for name in names if f"{name}-head" in found and (pattern is None or fnmatchcase(name, pattern))]
+    both = {one["base"].id: one for one in traced_sides(place) if len(one) > 1} or _sides_of_files(place)
     if not both:
         advice = "Give BASE and HEAD, or the folder of a comparison."
         raise UsageError(f"{place} holds no case that was traced on both sides.", advice=advice)
-    return tuple((found[f"{name}-base"], found[f"{name}-head"]) for name in both)
+    names = [case.case for case in chosen([replace(one["base"], case=name) for name, one in both.items()], pattern)]
+    return tuple((both[name]["base"], both[name]["head"]) for name in names)
 
 
-def _chosen(cases: Sequence[TracedCase], pattern: str | None) -> tuple[TracedCase, ...]:
-    found = tuple(case for case in cases if pattern is None or pattern == case.id or fnmatchcase(case.id, pattern))
-    if not found:
-        raise UnknownNameError("case", str(pattern), [case.id for case in cases])
-    return found
+def _sides_of_files(place: Path) -> dict[str, dict[str, TracedCase]]:
+    """Pair traces by the names that a comparison gives them, where it left no record."""
+    found = {case.id: case for case in traced_cases(place)}
+    names = [name.removesuffix("-base") for name in found if name.endswith("-base") and f"{name[:-5]}-head" in found]
+    return {name: {side: found[f"{name}-{side}"] for side in ("base", "head")} for name in names}
 
 
 def _files(place: Path) -> list[Path]:
@@ -99,15 +88,19 @@ def _files(place: Path) -> list[Path]:
 
 
 def _of_files(files: Sequence[Path]) -> list[TracedCase]:
-    """Sum up traces; of several, those that cannot be read are left out, unless none can."""
+    """Sum up traces; of several, those that cannot be read are left out and named, unless none can."""
     found, broken = [], []
     for file in files:
         try:
-            found.append(TracedCase(id=_name(file, files), summary=_summary(file)))
+            found.append(TracedCase(id=_name(file, files), summary=read_summary(file)))
         except RecordError as error:
             broken.append(error)
     if not found:
         raise broken[0]
+    for error in broken[:_MOST_TOLD]:
+        say(f"left out: {error.message}")
+    if len(broken) > _MOST_TOLD:
+        say(f"left out: {len(broken) - _MOST_TOLD} more that cannot be read")
     return found
 
 
@@ -116,23 +109,9 @@ def _name(file: Path, files: Sequence[Path]) -> str:
     return file.parent.name if sessions.count(file.parent.name) == 1 else str(file)
 
 
-def _summary(file: Path, tokens_per_step: int = 1) -> Mapping[str, Any]:
-    """Sum up a trace by our own steps, or by any annotated ones where there are none of ours."""
-    profile = xplane.read(file, _STEP_NAME)
-    profile = profile if profile.steps else xplane.read(file)
-    return summarize(profile, tokens_per_step=tokens_per_step)
-
-
 def _of_case(case: CaseRecord, folder: Path) -> TracedCase | None:
-    """Return a case's trace: as its record tells, or as its file does where an older version wrote the record."""
-    summary, note = case.evidence.trace_summary, ""
     file = folder / case.trace if case.trace else None
-    if (summary is None or summary.get("version") != VERSION) and file is not None and is_there(file):
-        streamed = summary is None or summary.get("steps") != 1
-        try:
-            summary = _summary(file, 1 if streamed else _new_tokens(case))
-        except RecordError as error:
-            note = error.message
+    summary, note = known_summary(case.evidence.trace_summary, file, case.spec)
     if summary is None:
         return None
     timed = case.metrics.get("itl_p50_s" if summary.get("tokens_per_step", 1) == 1 else "tpot_s")
@@ -143,12 +122,6 @@ def _of_case(case: CaseRecord, folder: Path) -> TracedCase | None:
         roofline=case.evidence.roofline,
         note=note,
     )
-
-
-def _new_tokens(case: CaseRecord) -> int:
-    workload = case.spec.get("workload")
-    tokens = workload.get("new_tokens") if isinstance(workload, Mapping) else None
-    return tokens if isinstance(tokens, int) and tokens > 0 else 1
 
 
 def pairs(base: Sequence[TracedCase], head: Sequence[TracedCase]) -> tuple[tuple[TracedCase, TracedCase], ...]:

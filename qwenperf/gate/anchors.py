@@ -6,6 +6,7 @@ They explain and decide nothing: a pair counts whatever its anchors were, so tha
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 from qwenperf.schema.comparison import PairRecord, RoundRecord
@@ -48,4 +49,4 @@ def anchor_notes(pairs: Sequence[PairRecord], stage: int = 1) -> tuple[str, ...]
 def anchor_medians(pairs: Sequence[PairRecord], stage: int = 1) -> dict[str, float]:
     """Return the median difference of each anchor over the pairs: far from 0, the machine took sides."""
     found = anchor_differences(pairs, stage)
-    return {name: sorted(by_pair.values())[len(by_pair) // 2] for name, by_pair in found.items()}
+    return {name: statistics.median(by_pair.values()) for name, by_pair in found.items()}

@@ -6,6 +6,7 @@ The decision is ``stats.sequential``'s. A slowdown that the first stage finds fa
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -25,8 +26,33 @@ GATE = "speed"
 
 def pair_estimates(pairs: Sequence[PairRecord], case: str, stage: int) -> tuple[PairEstimate, ...]:
     """Return what each whole pair of ``stage`` says of ``case``, in the order of time."""
-    whole = [pair for pair in pairs if pair.stage == stage and pair.failed is None and pair.rounds.get(case)]
-    return tuple(_estimate(pair.rounds[case]) for pair in whole)
+    return tuple(_estimate(rounds) for rounds in _whole(pairs, case, stage))
+
+
+def _whole(pairs: Sequence[PairRecord], case: str, stage: int) -> list[Sequence[RoundRecord]]:
+    """Return the rounds of ``case`` of each whole pair."""
+    return [
+        pair.rounds[case] for pair in pairs if pair.stage == stage and pair.failed is None and pair.rounds.get(case)
+    ]
+
+
+def request_times(pairs: Sequence[PairRecord], case: ComparedCase) -> dict[str, float]:
+    """Return the seconds of a request in base and in head; empty where no pair is whole.
+
+    Those of the confirmation, in which traces are taken, or else of the first stage. Head's are base's with the median
+    difference of the pairs: so they differ by what was judged, and not by what the machine did between two trials.
+
+    Raises:
+      MeasurementError: a time that no clock gives.
+    """
+    for stage in (2, 1):
+        whole = _whole(pairs, case.id, stage)
+        if whole:
+            base = [statistics.median(side_time(one.wall_s, one.order, "A") for one in rounds) for rounds in whole]
+            slower = statistics.median(one.wall for one in pair_estimates(pairs, case.id, stage))
+            base_s = statistics.median(base) / max(1, case.repeats)
+            return {"base": base_s, "head": base_s * math.exp(slower)}
+    return {}
 
 
 def _estimate(rounds: Sequence[RoundRecord]) -> PairEstimate:
@@ -88,9 +114,11 @@ def speed_verdict(
 
 
 def _slower_operations(case: ComparedCase) -> tuple[str, ...]:
-    """Return what took longer in head's trace than in base's; nothing where a side has no trace."""
-    summaries = case.extra.get("trace_summaries")
-    return top_lines(summaries.get("base"), summaries.get("head")) if isinstance(summaries, Mapping) else ()
+    """Return what took longer in head's trace than in base's, and why a side has no trace."""
+    summaries, remarks = (case.extra.get(name) for name in ("trace_summaries", "trace_remarks"))
+    slower = top_lines(summaries.get("base"), summaries.get("head")) if isinstance(summaries, Mapping) else ()
+    told = remarks.items() if isinstance(remarks, Mapping) else ()
+    return (*slower, *(f"trace of {side}: {text}" for side, texts in told for text in texts))
 
 
 def _outcome(case: ComparedCase, first: Decision, second: Decision | None, *, same_code: bool) -> tuple[Outcome, str]:
@@ -140,11 +168,11 @@ def _seen(case: ComparedCase, pairs: Sequence[PairRecord]) -> dict[str, object]:
     ``samples`` are the pairs by stage; ``cpu`` is the median in CPU time, which other work disturbs less.
     """
     stages = {f"stage_{stage}": pair_estimates(pairs, case.id, stage) for stage in (1, 2)}
-    ratios = sorted(one.cpu for one in stages["stage_1"] if one.cpu is not None)
+    ratios = [one.cpu for one in stages["stage_1"] if one.cpu is not None]
     return {
         "samples": {name: [round(math.expm1(one.wall), 6) for one in found] for name, found in stages.items() if found},
         "anchors": anchor_medians(pairs),
-        **({"cpu": math.expm1(ratios[len(ratios) // 2])} if ratios else {}),
+        **({"cpu": math.expm1(statistics.median(ratios))} if ratios else {}),
         **({"traces": case.extra["traces"]} if "traces" in case.extra else {}),
     }
 

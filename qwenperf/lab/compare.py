@@ -19,6 +19,7 @@ from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions, Pairs
 from qwenperf.lab.run_folder import new_run_id, write_text, writing
 from qwenperf.lab.sides import Side
+from qwenperf.measure.capture_folder import under_way
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, SideEvidence
 from qwenperf.schema.reading import decode
@@ -73,10 +74,10 @@ class Comparison:
         """Measure until every case is decided or the plan ends; an interrupt keeps what there is."""
         with writing(Path(tempfile.gettempdir())):
             programs = tempfile.TemporaryDirectory(prefix="qwenperf-pairs-", ignore_cleanup_errors=True)
-        with programs as place:
+        with programs as place, under_way(self.folder):
             self._pairs.cache = Path(place)
             self._stages()
-        self._keep()
+            self._keep()
         return self._record
 
     def _stages(self) -> None:
@@ -161,6 +162,7 @@ class Comparison:
             "approximate": approximate,
             "traces": self._pairs.traces.get(case.id),
             "trace_summaries": self._pairs.summaries.get(case.id),
+            "trace_remarks": self._pairs.remarks.get(case.id),
         }
         return ComparedCase(
             id=case.id,

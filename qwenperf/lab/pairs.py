@@ -15,17 +15,19 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from qwenperf.errors import ConfigError, MeasurementError
 from qwenperf.lab import machine
+from qwenperf.lab.options import Options
 from qwenperf.lab.run_folder import session_name
 from qwenperf.lab.share_programs import share_programs
 from qwenperf.lab.sides import Side
 from qwenperf.lab.subject import Subject
+from qwenperf.measure.capture_limits import longest_s
 from qwenperf.schema.comparison import PairRecord, RoundRecord
 from qwenperf.workloads.case import Case
 
@@ -63,7 +65,8 @@ class Pairs:
     ``cache`` is a folder for compiled programs; without one each process compiles its own. ``loaded`` are fingerprints
     of what a side's first process to load programs has loaded, by (stage, side, case); ``compiled`` are the stages
     whose programs are in the cache. ``traces`` are files of profiles by case and side, of the sides that can save them
-    (``tracing``: an older one cannot), and ``summaries`` what took the time in them.
+    (``tracing``: an older one cannot), ``summaries`` what took the time in them, and ``remarks`` why there is none, or
+    what is wrong with one.
     """
 
     base: Side
@@ -80,6 +83,7 @@ class Pairs:
     compiled: set[int] = field(default_factory=set)
     traces: dict[str, dict[str, str]] = field(default_factory=dict)
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    remarks: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     tracing: set[str] = field(default_factory=set)
 
     def measure(self, number: int, *, stage: int = 1) -> PairRecord:
@@ -176,17 +180,23 @@ class Pairs:
     def _trace(self, subjects: Mapping[str, Subject]) -> None:
         """Save a few steps of what would fail, on either side: last of all, for a profiler slows down what it watches.
 
-        What goes wrong costs the trace alone.
+        What goes wrong costs traces alone, and is kept as a remark; a side that fails to answer is asked no more.
         """
         folder = self.logs.parent.resolve()
-        for case in self.comparable():
-            for side in sorted(self.tracing):
+        limit_s = longest_s(Options().trace_deadline_s) + self.options.trial_limit_s
+        for side in sorted(self.tracing):
+            for case in self.comparable():
                 asked = {"case": case, "trace": str(folder), "session": f"{session_name(case)}-{side}"}
-                with suppress(MeasurementError):
-                    seen = subjects[side].ask(asked, self.options.trial_limit_s)
-                    if seen["trace"]:
-                        self.traces.setdefault(case, {})[side] = str(Path(seen["trace"]).relative_to(folder))
-                        self.summaries.setdefault(case, {})[side] = seen.get("summary")
+                try:
+                    seen = subjects[side].ask(asked, limit_s)
+                except MeasurementError as error:
+                    self.remarks.setdefault(case, {})[side] = [error.message]
+                    break
+                if seen["trace"]:
+                    self.traces.setdefault(case, {})[side] = str(Path(seen["trace"]).relative_to(folder))
+                    self.summaries.setdefault(case, {})[side] = seen.get("summary")
+                if seen.get("lost"):
+                    self.remarks.setdefault(case, {})[side] = list(seen["lost"])
 
     def comparable(self) -> tuple[str, ...]:
         """Return the cases that both sides have built."""

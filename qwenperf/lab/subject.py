@@ -68,12 +68,15 @@ class Subject:
 
     def __exit__(self, *_: object) -> None:
         """Kill the child and all that it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.child.pid, signal.SIGKILL)
-        self.child.wait()
+        self._kill()
         for descriptor in (self.reader, self.writer):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
 
     def tell(self, message: Message) -> None:
         """Send one message.
@@ -90,7 +93,7 @@ class Subject:
         """Return the child's next message.
 
         Raises:
-          MeasurementError: none came in time, the child ended, or it answered with an error.
+          MeasurementError: none came in time and the child was killed, it ended, or it answered with an error.
         """
         deadline = time.monotonic() + time_limit_s
         with selectors.DefaultSelector() as selector:
@@ -98,6 +101,7 @@ class Subject:
             while b"\n" not in self.pending:
                 left = deadline - time.monotonic()
                 if left <= 0 or not selector.select(left):
+                    self._kill()  # a late answer would be taken for that to the next question
                     raise MeasurementError(f"{self.name} did not answer in {time_limit_s:.0f} s; see {self.log}.")
                 chunk = os.read(self.reader, 65_536)
                 if not chunk:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,16 +31,6 @@ def trace_steps(forms: Forms, options: Options) -> Capture:
     except RefusedCallError:
         raise
     except Exception as error:  # noqa: BLE001  (the profiler raises what it likes)
-        return Capture(findings=(_lost(error),))
-
-
-def trace_requests(
-    request: Callable[[], object], new_tokens: int, folder: Path, session: str, steps: int = 3
-) -> Capture:
-    """Capture ``steps`` whole, warm requests of ``new_tokens`` each: what a side of a comparison runs."""
-    try:
-        return capture(folder, session, request, steps=steps, tokens_per_step=new_tokens)
-    except Exception as error:  # noqa: BLE001  (as above)
         return Capture(findings=(_lost(error),))
 
 

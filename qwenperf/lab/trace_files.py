@@ -1,27 +1,25 @@
 """Traces on disk, run by run: what there is, how much room it takes, and which to remove. Imports no JAX.
 
 Records are never removed, and nothing outside the two places that qwenperf itself makes: ``plugins/profile`` of a run
-and the hidden folders of captures that were killed.
+and the hidden folders of captures that were killed. Nothing is removed through a link.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from qwenperf.errors import OutputError
-from qwenperf.measure.capture_folder import PLACE, leftovers
+from qwenperf.measure.capture_folder import PLACE, RUN_ID, is_under_way, leftovers
 
 _RECORDS = ("run.json", "comparison.json")
 _SUFFIX = ".xplane.pb"
-_RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}$")
 _UNDER_WAY_S = 3600.0
 
 
@@ -29,8 +27,9 @@ _UNDER_WAY_S = 3600.0
 class TracedRun:
     """One folder that holds traces. ``problem`` says what is wrong with it; ``under_way`` that it is still written.
 
-    ``killed`` counts captures whose process was killed; ``changed_s`` is seconds since 1970. Nothing is removed from a
-    folder that is not ``ours``: it may be anybody's.
+    ``killed`` counts captures whose process was killed, ``killed_bytes`` what they left, part of ``bytes``;
+    ``changed_s`` is seconds since 1970. Nothing is removed from a folder that is not ``ours``: it may be anybody's; and
+    no trace of one whose traces are ``linked``, because they lie elsewhere.
     """
 
     path: str
@@ -39,9 +38,11 @@ class TracedRun:
     sessions: tuple[str, ...] = ()
     bytes: int = 0
     killed: int = 0
+    killed_bytes: int = 0
     changed_s: float = 0.0
     under_way: bool = False
     ours: bool = False
+    linked: bool = False
     problem: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -50,31 +51,36 @@ class TracedRun:
 
 
 def traced_runs(out: Path) -> list[TracedRun]:
-    """Return the runs below ``out``, or ``out`` itself where it is one, the newest first."""
-    places = [out] if _is_run(out) else [path for path in _folders(out) if _is_run(path)]
+    """Return the runs below ``out``, or ``out`` itself where it is one, the newest first.
+
+    Traces that lie in ``out`` without a record may be somebody else's: they hide no run below.
+    """
+    places = [path for path in (out, *_folders(out)) if _is_run(path)]
+    places = places[:1] if _record_of(out).is_file() else places
     return sorted((_look(path) for path in places), key=lambda run: (-run.changed_s, run.path))
 
 
 def trace_bytes(out: Path) -> int:
-    """Return the bytes of all traces of the runs below ``out``."""
-    return sum(_size(file) for file in out.glob(f"*/{PLACE}/*/*{_SUFFIX}"))
+    """Return the bytes of all traces of the runs below ``out``, and of what killed captures left there."""
+    killed = sum(_killed_bytes(folder) for folder in _folders(out))
+    return killed + sum(_size(file) for file in out.glob(f"*/{PLACE}/*/*{_SUFFIX}"))
 
 
 def choose(runs: Sequence[TracedRun], *, keep: int | None, max_bytes: int | None) -> list[TracedRun]:
     """Return the runs whose traces go: all but the newest ``keep``, then the oldest until ``max_bytes`` hold the rest.
 
-    A run that is under way stays, and counts.
+    A run that is under way stays, and counts. What killed captures left does not count: it goes whatever is kept.
     """
-    left = [run for run in runs if run.ours and (run.sessions or run.killed)]
+    left = [run for run in runs if run.ours and run.sessions and not run.linked]
     gone = [] if keep is None else [run for run in left[keep:] if not run.under_way]
     left = [run for run in left if run not in gone]
-    total = sum(run.bytes for run in left)
+    total = sum(run.bytes - run.killed_bytes for run in left)
     for run in reversed(left):
         if max_bytes is None or total <= max_bytes:
             break
         if not run.under_way:
             gone.append(run)
-            total -= run.bytes
+            total -= run.bytes - run.killed_bytes
     return gone
 
 
@@ -85,15 +91,29 @@ def remove(run: TracedRun) -> None:
       OutputError: the system refuses; names the folder.
     """
     folder = Path(run.path)
-    try:
-        if (folder / PLACE).is_dir() and not any(part.is_symlink() for part in (folder / PLACE, folder / PLACE.parent)):
+    with _removing(folder):
+        if (folder / PLACE).is_dir() and not _is_linked(folder):
             shutil.rmtree(folder / PLACE)
             with suppress(OSError):  # other plugins keep things there too
                 (folder / PLACE.parent).rmdir()
+    remove_killed(run)
+
+
+def remove_killed(run: TracedRun) -> None:
+    """Remove what killed captures left of a run; errors are those of ``remove``."""
+    folder = Path(run.path)
+    with _removing(folder):
         for killed in leftovers(folder):
             shutil.rmtree(killed)
+
+
+@contextmanager
+def _removing(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise OutputError(f"cannot remove the traces of {folder}: {error.strerror or error}.", advice="") from error
+        told = f"cannot remove the traces of {folder}: {error.strerror or error}."
+        raise OutputError(told, advice="Make the folder writable, or leave it out.") from error
 
 
 def sessions(run: Path) -> list[Path]:
@@ -117,25 +137,34 @@ def _record_of(path: Path) -> Path:
     return next((path / name for name in _RECORDS if (path / name).is_file()), path / _RECORDS[0])
 
 
+def _is_linked(path: Path) -> bool:
+    return any(part.is_symlink() for part in (path / PLACE, path / PLACE.parent))
+
+
 def _look(path: Path) -> TracedRun:
     files = sessions(path)
     record, problem = _record(_record_of(path))
     cases = record.get("cases")
     cases = cases if isinstance(cases, list) else []
     declared = record.get("declared")
-    changed_s = _changed_s(path)
-    unfinished = not record or (isinstance(declared, list) and len(cases) < len(declared))
+    changed_s, killed_bytes, linked = _changed_s(path), _killed_bytes(path), _is_linked(path)
+    marked = is_under_way(path)
+    if marked is None:  # as an older version leaves it: its record is all there is
+        unfinished = not record or (isinstance(declared, list) and len(cases) < len(declared))
+        marked = unfinished and not record.get("interrupted") and time.time() - changed_s < _UNDER_WAY_S
     return TracedRun(
         path=str(path),
         suite=str(record.get("suite") or ""),
         cases=len(cases),
         sessions=tuple(file.parent.name for file in files),
-        bytes=sum(map(_size, files)),
+        bytes=killed_bytes + sum(map(_size, files)),
         killed=len(leftovers(path)),
+        killed_bytes=killed_bytes,
         changed_s=changed_s,
-        ours=str(record.get("schema")).startswith("qwenperf.") or bool(_RUN_ID.search(path.name)),
-        under_way=unfinished and not record.get("interrupted") and time.time() - changed_s < _UNDER_WAY_S,
-        problem=problem,
+        ours=str(record.get("schema")).startswith("qwenperf.") or bool(RUN_ID.search(path.name)),
+        under_way=marked,
+        linked=linked,
+        problem=problem or ("its traces lie behind a link and stay" if linked else ""),
     )
 
 
@@ -158,6 +187,11 @@ def _changed_s(path: Path) -> float:
         except OSError:
             continue
     return 0.0
+
+
+def _killed_bytes(run: Path) -> int:
+    """Return the bytes of what killed captures left of a run."""
+    return sum(_size(file) for folder in leftovers(run) for file in folder.rglob("*") if file.is_file())
 
 
 def _size(file: Path) -> int:

@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,11 @@ from qwenperf import units
 from qwenperf.errors import UsageError
 from qwenperf.measure.capture_check import BadCaptureError, checked, finding
 from qwenperf.measure.capture_folder import PLACE, workplace
+from qwenperf.measure.capture_limits import STOP_S
 from qwenperf.measure.capture_lock import CaptureBusyError, one_at_a_time
 from qwenperf.schema.records import Finding, Severity
 
 STEP_NAME = "decode"
-STOP_S = 60.0
-"""Seconds that writing a profile may take: larger ones have been seen to take minutes, and to hang."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,7 @@ class _Request:
     stop_s: float
     python: bool
     now: Callable[[], float]
+    last: bool = False
 
 
 def session_name(text: str) -> str:
@@ -115,7 +116,7 @@ def _try_twice(request: _Request) -> Capture:
             return Capture(findings=(error.finding(),))
         steps = min(request.steps, error.retry_steps)
     try:
-        return _attempt(replace(request, steps=steps))
+        return _attempt(replace(request, steps=steps, last=True))
     except BadCaptureError as error:
         return Capture(findings=(error.finding(),))
 
@@ -140,14 +141,22 @@ def _record(request: _Request, work: Path) -> int:
     except RuntimeError as error:
         advice = "Stop the other trace (jax.profiler.stop_trace) or run with --no-trace."
         raise BadCaptureError("profiler-busy", f"the profiler could not be started: {error}", advice) from error
-    done, deadline = 0, request.now() + request.deadline_s
     try:
-        while done < request.steps and (done == 0 or request.now() < deadline):
-            with StepTraceAnnotation(STEP_NAME, step_num=done):
-                jax.block_until_ready(request.step())
-            done += 1
-    finally:
-        _stop(request.stop_s)
+        done = _take_steps(request)
+    except BaseException:
+        with suppress(Exception):  # what ended the steps says more than how the profiler takes it
+            _stop(request.stop_s)
+        raise
+    _stop(request.stop_s)
+    return done
+
+
+def _take_steps(request: _Request) -> int:
+    done, deadline = 0, request.now() + request.deadline_s
+    while done < request.steps and (done == 0 or request.now() < deadline):
+        with StepTraceAnnotation(STEP_NAME, step_num=done):
+            jax.block_until_ready(request.step())
+        done += 1
     return done
 
 
@@ -174,7 +183,12 @@ def _stop(limit_s: float) -> None:
 def _publish(request: _Request, saved: Path, target: Path, done: int) -> Capture:
     """Check what was saved and move it into place."""
     file, summary, remarks = checked(
-        saved, STEP_NAME, done, max_bytes=request.max_bytes, tokens_per_step=request.tokens_per_step
+        saved,
+        STEP_NAME,
+        done,
+        max_bytes=request.max_bytes,
+        tokens_per_step=request.tokens_per_step,
+        last=request.last,
     )
     for other in saved.iterdir():
         if other != file:  # the same events once more, for a viewer that needs no plugin

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from qwenperf import units
 from qwenperf.errors import RecordError
@@ -13,6 +16,9 @@ from qwenperf.traces.summary import summarize
 
 _ROOM = 0.8
 """The share of the limit that a second, smaller profile aims at."""
+
+_FEW = 0.5
+"""A step that shows less than this share of the usual operations has lost some, or is a step of another kind."""
 
 
 class BadCaptureError(Exception):
@@ -33,9 +39,12 @@ def finding(code: str, message: str, advice: str, severity: Severity = Severity.
 
 
 def checked(
-    saved: Path, step_name: str, done: int, *, max_bytes: int, tokens_per_step: int
+    saved: Path, step_name: str, done: int, *, max_bytes: int, tokens_per_step: int, last: bool = False
 ) -> tuple[Path, dict[str, Any], tuple[Finding, ...]]:
     """Return the profile below ``saved``, its summary and remarks on it.
+
+    Steps that show far fewer operations than the others are tried again; where this is the ``last`` attempt the engine
+    may be made so, and they are a remark.
 
     Raises:
       BadCaptureError: there is none, or it does not show the ``done`` steps and work of the device.
@@ -57,8 +66,12 @@ def checked(
     except RecordError as error:
         raise BadCaptureError("trace-unreadable", error.message, "", retry_steps=done) from error
     _check(profile, done)
+    uneven = _uneven(profile)
+    if uneven and not last:
+        raise uneven
     summary = summarize(profile, tokens_per_step=tokens_per_step)
-    return file, {**summary, "bytes": size}, tuple(_remarks(summary))
+    remarks = ([uneven.finding()] if uneven else []) + _remarks(summary)
+    return file, {**summary, "bytes": size}, tuple(remarks)
 
 
 def _check(profile: xplane.Profile, done: int) -> None:
@@ -76,6 +89,21 @@ def _check(profile: xplane.Profile, done: int) -> None:
         seen = sum(step.start_ps < last for step in profile.steps)
         told = f"operations are recorded in {seen} of {done} steps, and none after: the trace was cut."
         raise BadCaptureError("trace-truncated", told, "Trace fewer steps.", retry_steps=fewer)
+
+
+def _uneven(profile: xplane.Profile) -> BadCaptureError | None:
+    """Return what is wrong where a step shows far fewer operations than is usual."""
+    starts = np.sort(np.concatenate([track.start_ps for track in profile.tracks]))
+    begins, ends = (np.array([getattr(step, side) for step in profile.steps]) for side in ("start_ps", "end_ps"))
+    counts = (np.searchsorted(starts, ends) - np.searchsorted(starts, begins)).tolist()
+    usual = statistics.median(counts)
+    few = [f"{number} ({count})" for number, count in enumerate(counts, start=1) if count < _FEW * usual]
+    if not few:
+        return None
+    told = f"of {usual:g} operations in the median step the trace shows far fewer in step {', '.join(few[:3])}"
+    told += f" and {len(few) - 3} more." if len(few) > 3 else "."
+    advice = "Unless the engine works in some steps only, operations were lost: trace fewer steps."
+    return BadCaptureError("trace-uneven", told, advice, retry_steps=max(1, len(counts) // 2))
 
 
 def _remarks(summary: dict[str, Any]) -> list[Finding]:

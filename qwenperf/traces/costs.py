@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from qwenperf.traces.hlo_proto import Computation, Instruction, Module
+from qwenperf.traces.hlo_proto import Computation, Instruction, Module, Shape
 
 _FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "while", "conditional", "call", "after-all"}
 _MOVES = {"copy", "transpose", "reshape", "broadcast", "concatenate", "pad", "reverse", "iota", "convert", "fusion"}
 _SLICES = {"dynamic-slice", "gather", "slice"}
 _UPDATE = "dynamic-update-slice"
+_PRODUCTS = ("matmul", "gemm", "dot")
+"""Parts of the names of library calls that are products of matrices; ``program.flops`` goes by the same."""
 
 
 def inside(module: Module, instruction: Instruction) -> Iterator[tuple[Computation, Instruction]]:
@@ -26,7 +28,10 @@ def inside(module: Module, instruction: Instruction) -> Iterator[tuple[Computati
 
 
 def flops(computation: Computation, instruction: Instruction) -> int:
-    """Return the arithmetic of one instruction: two operations a term of a product, one an element of the rest."""
+    """Return the arithmetic of one instruction: two operations a term of a product, one an element of the rest.
+
+    Nothing is known of what a custom call computes, unless it is a product.
+    """
     if instruction.opcode in _FREE | _MOVES | _SLICES | {_UPDATE}:
         return 0
     operand = computation.instructions.get(instruction.operands[0]) if instruction.operands else None
@@ -34,9 +39,35 @@ def flops(computation: Computation, instruction: Instruction) -> int:
         sizes = operand.shape.sizes
         summed = math.prod(sizes[axis] for axis in instruction.contracted if axis < len(sizes))
         return 2 * instruction.shape.elements * summed
+    if instruction.opcode == "custom-call":
+        return _called_flops(computation, instruction) if _is_called_product(instruction) else 0
     if instruction.opcode in {"reduce", "reduce-window"} and operand is not None:
         return operand.shape.elements
     return instruction.shape.elements
+
+
+def _is_called_product(instruction: Instruction) -> bool:
+    target = instruction.target.lower()
+    return instruction.opcode == "custom-call" and any(part in target for part in _PRODUCTS)
+
+
+def _called_flops(computation: Computation, instruction: Instruction) -> int:
+    """Return the operations of a library's product, whose first two operands are multiplied."""
+    factors = [
+        computation.instructions[one].shape for one in instruction.operands[:2] if one in computation.instructions
+    ]
+    result = _made(instruction)
+    if len(factors) < 2 or not result.elements:
+        return 0
+    # (rows x inner) times (inner x columns) is (rows x columns): the root of the three is what each pair meets.
+    batch = (math.prod(result.sizes[:-2]) or 1) if len(factors[1].sizes) > 2 else 1
+    return round(2.0 * math.sqrt(factors[0].elements * factors[1].elements * result.elements / batch))
+
+
+def _made(instruction: Instruction) -> Shape:
+    """Return the shape of what an instruction makes: a library's product also returns the room that it worked in."""
+    parts = instruction.shape.parts
+    return parts[0] if parts and _is_called_product(instruction) else instruction.shape
 
 
 def moved_bytes(module: Module, computation: Computation, instruction: Instruction) -> int:
@@ -51,7 +82,7 @@ def moved_bytes(module: Module, computation: Computation, instruction: Instructi
     called = module.computations.get(instruction.calls[0]) if instruction.calls else None
     if instruction.opcode == "fusion" and called is not None:
         return _fused_bytes(called, operands)
-    return instruction.shape.bytes + sum(one.shape.bytes for one in operands)
+    return _made(instruction).bytes + sum(one.shape.bytes for one in operands)
 
 
 def _fused_bytes(called: Computation, operands: list[Instruction]) -> int:

@@ -13,6 +13,7 @@ import pytest
 from qwenperf.cli import main
 from qwenperf.measure.capture_folder import leftovers
 from qwenperf.schema.codec import dumps
+from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideRecord
 from qwenperf.schema.records import CaseRecord, Evidence, Roofline, RunRecord, metric
 from qwenperf.traces import xplane
 from qwenperf.traces.summary import summarize
@@ -132,6 +133,84 @@ def test_a_comparison_s_folder_stands_for_its_two_sides(tmp_path, call):
     assert call("diff", write_run(tmp_path / "run"))[0] == 2
 
 
+def write_comparison(folder):
+    """A comparison of one case with the traces of both sides, as the lab leaves it: head's copy takes 40 us more."""
+    traces, summaries = {}, {}
+    for side, dot_us in (("base", 20), ("head", 60)):
+        trace = folder / "plugins" / "profile" / f"{SESSION}-{side}" / "vm.xplane.pb"
+        trace.parent.mkdir(parents=True)
+        trace.write_bytes(xspaces.space(xspaces.cpu(STEPS, list(operations(dot_us)))))
+        traces[side] = str(trace.relative_to(folder))
+        summaries[side] = summarize(xplane.read(trace, "decode"))
+    case = ComparedCase(
+        id=CASE,
+        spec={"workload": {"new_tokens": 10}},
+        repeats=2,
+        extra={"traces": traces, "trace_summaries": summaries},
+    )
+    wall_s = (2e-3, 2.2e-3, 2.2e-3, 2e-3)
+    rounds = {CASE: (RoundRecord(order="ABBA", wall_s=wall_s, cpu_s=wall_s),)}
+    side = SideRecord(label="x", kind="revision")
+    record = ComparisonRecord(
+        id=folder.name, created_at="2026-11-28", base=side, head=side, declared=(CASE,), cases=(case,),
+        pairs=(PairRecord(number=1, first="base", stage=2, rounds=rounds),),
+    )  # fmt: skip
+    (folder / "comparison.json").write_text(dumps(record))
+    return folder
+
+
+def test_a_comparison_is_read_with_its_ids_and_the_times_of_its_pairs_also_without_its_traces(tmp_path, call):
+    """A trial is two requests of ten tokens; that head's took 10 us more is not what the traces show."""
+    comparison = write_comparison(tmp_path / "compare-20261128T045114Z-8ca84f")
+    assert call("prune", tmp_path, "--keep", 0)[0] == 0
+    assert list(tmp_path.rglob("*.xplane.pb")) == []
+    for place in (comparison, comparison / "comparison.json"):
+        code, out, _ = call("diff", place, "--case", "tiny/*")
+        assert (code, out.splitlines()[0]) == (0, CASE)
+        assert "without the profiler: 100 us -> 110 us (+10.0" in out
+        assert "unexplained" in out
+        assert "prefill included" in out
+    (case,) = json.loads(call("diff", comparison, "--json")[1])["cases"]
+    assert (case["base"], case["head"], case["changes"][0]["name"]) == (CASE, CASE, "dot")
+    shown = json.loads(call("show", comparison, "--case", CASE, "--json")[1])["cases"]
+    assert [one["id"] for one in shown] == [f"{CASE} (base)", f"{CASE} (head)"]
+    assert call("diff", comparison, "--case", "tiny/cachd/b1")[0] == 2
+
+
+def test_a_comparison_without_traces_says_why(tmp_path, call):
+    """Its cases passed, or the trace was lost."""
+    comparison = write_comparison(tmp_path / "compare-20261128T045114Z-8ca84f")
+    record = json.loads((comparison / "comparison.json").read_text())
+    record["cases"][0]["trace_remarks"] = {"head": ["the trace was cut."]}
+    for name in ("traces", "trace_summaries"):
+        record["cases"][0].pop(name)
+    (comparison / "comparison.json").write_text(json.dumps(record))
+    assert call("diff", comparison)[0] == 0  # an older version wrote no more than the traces
+    assert call("prune", tmp_path, "--keep", 0)[0] == 0
+    code, _, err = call("diff", comparison)
+    assert (code, "has no trace: head: the trace was cut." in err) == (5, True)
+
+
+def test_traces_that_cannot_be_read_are_named_beside_those_that_can(base, call):
+    odd(base / "plugins", b"not a trace")
+    code, out, err = call("show", base / "plugins")
+    assert (code, out.startswith(SESSION)) == (0, True)
+    assert err.startswith("left out: ")
+    assert "odd.xplane.pb" in err
+
+
+def test_prune_removes_what_killed_captures_left_whatever_it_keeps(base, tmp_path, call):
+    hidden = base / ".capture-999999999-case"
+    hidden.mkdir()
+    (hidden / "vm.xplane.pb").write_bytes(bytes(1000))
+    assert "1 killed capture" in call("list", tmp_path)[1]
+    assert "would remove" in call("prune", tmp_path, "--keep", 5, "--dry-run")[1]
+    done = json.loads(call("prune", tmp_path, "--keep", 5, "--json")[1])
+    assert (done["removed"], done["swept"], done["bytes"]) == ([], [str(base)], 1000)
+    assert not hidden.exists()
+    assert next(base.rglob("*.xplane.pb")).exists()
+
+
 def odd(folder, content=b"", name="odd.xplane.pb"):
     (folder / name).write_bytes(content)
     return folder / name
@@ -242,6 +321,7 @@ def test_a_run_that_is_killed_while_it_captures_stays_readable(tmp_path, cli, ca
         time.sleep(0.01)
     listed = json.loads(call("list", out, "--json")[1])
     assert (len(listed["runs"]), listed["runs"][0]["killed"]) == (1, 1)
+    assert listed["runs"][0]["under_way"] is False
     assert "1 killed capture" in call("list", out)[1]
     for words in (("trace", "show", folder), ("trace", "diff", folder, folder), ("gate", folder)):
         with pytest.raises(SystemExit) as end:

@@ -28,3 +28,5 @@ def test_medians_are_over_the_pairs():
     """One bad pair moves none."""
     found = anchor_medians([make_pair(1, 1.0), make_pair(2, 1.02), make_pair(3, 5.0)])
     assert found == {"anchor/compute": pytest.approx(0.02), "anchor/memory": pytest.approx(0.0)}
+    even = anchor_medians([make_pair(number, 1 + number / 100) for number in (1, 2, 4, 8)])
+    assert even["anchor/compute"] == pytest.approx(0.03)

@@ -8,7 +8,7 @@ import pytest
 
 from qwenperf.gate.comparison import exit_code, judge_comparison
 from qwenperf.gate.saved import compare_saved
-from qwenperf.gate.speed import decide_cases
+from qwenperf.gate.speed import decide_cases, request_times
 from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideEvidence, SideRecord
 from qwenperf.schema.records import Outcome, Status, metric
@@ -146,6 +146,32 @@ def test_a_verdict_carries_its_samples(compare):
         compare(make_pairs(1.1, 20, noise=0), confirming=make_pairs(1.1, 12, stage=2, noise=0)), "speed"
     ).data
     assert data["samples"] == {"stage_1": [0.1] * 20, "stage_2": [0.1] * 12}
+
+
+def test_cpu_time_is_told_by_the_median_of_the_pairs_also_of_an_even_number(compare):
+    """And not by the upper one of the two in the middle."""
+    ratios = (1.0, 1.0, 1.0, 1.04, 1.04, 1.04)
+    pairs = [dataclasses.replace(make_pairs(one, 1, noise=0)[0], number=n) for n, one in enumerate(ratios, start=1)]
+    assert outcome(compare(pairs), "speed").data["cpu"] == pytest.approx(0.02, abs=1e-3)
+
+
+def test_a_request_takes_in_head_what_the_pairs_say_longer_than_in_base():
+    """As the fresh pairs say where there are some; of trials with several requests, for one."""
+    case = ComparedCase(id=CASE, repeats=4)
+    pairs = make_pairs(1.5, 3, noise=0)
+    assert request_times(pairs, case) == {"base": pytest.approx(0.25), "head": pytest.approx(0.375)}
+    pairs += make_pairs(1.2, 2, stage=2, noise=0)
+    assert request_times(pairs, case)["head"] == pytest.approx(0.3)
+    assert request_times((), case) == {}
+
+
+def test_a_trace_that_was_lost_is_told_where_it_would_explain_a_failure(compare):
+    """Whoever looks for it learns why it is not there."""
+    remarks = {"trace_remarks": {"head": ["the profiler has not written its profile after 60.0 s."]}}
+    changed = dataclasses.replace(EVIDENCE, programs={"decode_step": "other"})
+    confirming = make_pairs(1.1, 12, stage=2, seed=2)
+    failed = outcome(compare(make_pairs(1.1, 20), confirming=confirming, head=changed, case_extra=remarks), "speed")
+    assert failed.detail[0] == "trace of head: the profiler has not written its profile after 60.0 s."
 
 
 def test_the_same_programs_blame_the_host(compare):

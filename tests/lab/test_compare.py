@@ -15,6 +15,7 @@ from qwenperf.lab.compare import Comparison, create_folder
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions
 from qwenperf.lab.sides import Side
+from qwenperf.measure.capture_folder import is_under_way
 from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import PairRecord, RoundRecord
 from qwenperf.schema.records import Outcome
@@ -74,7 +75,10 @@ def test_an_interrupt_keeps_the_pairs_that_were_measured(tmp_path, monkeypatch):
     """They took minutes."""
     measured = PairRecord(number=1, first="base", rounds={CASE.id: (ROUND,)})
 
+    marked = []
+
     def measure(_self, number, *, stage=1):
+        marked.append(is_under_way(folder))
         if number > 2:
             raise KeyboardInterrupt
         return replace(measured, number=number, stage=stage)
@@ -93,6 +97,7 @@ def test_an_interrupt_keeps_the_pairs_that_were_measured(tmp_path, monkeypatch):
         facts={},
     ).run()
     assert record.interrupted
+    assert (marked, is_under_way(folder)) == ([True] * 3, None)
     assert len(comparison_loads((folder / "comparison.json").read_text()).pairs) == 2
     assert exit_code(record) == 130
 

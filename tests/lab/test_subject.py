@@ -53,6 +53,16 @@ def test_one_that_says_nothing_is_given_up(start):
         subject.hear(0.2)
 
 
+def test_one_that_says_nothing_in_time_is_killed(start):
+    """Its answer would otherwise be taken for that to the next question."""
+    with start("import time; time.sleep(60)") as subject:
+        with pytest.raises(MeasurementError, match="did not answer"):
+            subject.ask({}, 0.1)
+        assert not is_running(subject.child.pid)
+        with pytest.raises(MeasurementError, match="SIGKILL"):
+            subject.ask({}, 20)
+
+
 def test_leaving_it_kills_it_and_what_it_started(start, tmp_path):
     """A grandchild that goes on would disturb the next pair."""
     code = (

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from qwenperf.lab.trace_files import choose, remove, trace_bytes, traced_runs
+from qwenperf.lab.trace_files import choose, remove, remove_killed, trace_bytes, traced_runs
+from qwenperf.measure.capture_folder import under_way
 
 NOW = 1_700_000_000
 DEAD = 999_999_999
@@ -119,3 +120,52 @@ def test_a_linked_folder_is_not_followed(out, tmp_path_factory):
     for run in traced_runs(out):
         remove(run)
     assert (precious / "session" / "vm.xplane.pb").exists()
+
+
+def test_a_comparison_is_under_way_as_long_as_its_process_marks_it(tmp_path):
+    """Its record has all cases from the first pair on, and a pair may take longer than an hour."""
+    run = make_run(tmp_path, "compare-20261127T220537Z-3fa9c1")
+    (run / "run.json").rename(run / "comparison.json")
+    with under_way(run):
+        (seen,) = traced_runs(tmp_path)
+        assert seen.under_way
+        assert choose([seen], keep=0, max_bytes=0) == []
+    assert choose(traced_runs(tmp_path), keep=0, max_bytes=0) != []
+
+
+def test_what_killed_captures_left_takes_room_and_makes_none_for_others(out):
+    """It counts in lists and for the quota; no trace has to go because of it, and the traces beside it stay."""
+    hidden = out / "run1" / f".capture-{DEAD}-case" / "deep"
+    hidden.mkdir(parents=True)
+    (hidden / "vm.xplane.pb").write_bytes(bytes(500))
+    run = next(run for run in traced_runs(out) if run.killed)
+    assert (run.bytes, run.killed_bytes, trace_bytes(out)) == (1500, 500, 3500)
+    assert choose(traced_runs(out), keep=None, max_bytes=3000) == []
+    remove_killed(run)
+    assert (trace_bytes(out), hidden.exists()) == (3000, False)
+
+
+def test_somebody_s_trace_in_the_folder_hides_no_run(out):
+    (out / "plugins" / "profile" / "session").mkdir(parents=True)
+    (out / "plugins" / "profile" / "session" / "vm.xplane.pb").write_bytes(b"x")
+    assert sorted(names(traced_runs(out))) == sorted([out.name, "run0", "run1", "run2"])
+    assert sorted(names(choose(traced_runs(out), keep=0, max_bytes=None))) == ["run0", "run1", "run2"]
+
+
+def test_traces_behind_a_link_are_told_and_never_chosen(out, tmp_path_factory):
+    """They lie on another disk: nothing would be removed."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (out / "run0" / "plugins" / "profile").rename(elsewhere / "profile")
+    (out / "run0" / "plugins" / "profile").symlink_to(elsewhere / "profile")
+    run = next(run for run in traced_runs(out) if run.path.endswith("run0"))
+    assert (run.bytes, run.problem) == (1000, "its traces lie behind a link and stay")
+    assert names(choose(traced_runs(out), keep=0, max_bytes=None)) == ["run2", "run1"]
+
+
+def test_a_link_that_is_called_like_a_killed_capture_stops_nothing(out):
+    (out / "run0" / f".capture-{DEAD}-x").symlink_to(out / "run1")
+    for run in traced_runs(out):
+        assert run.killed == 0
+        remove(run)
+    assert trace_bytes(out) == 0
+    assert (out / "run1" / "run.json").exists()

@@ -143,6 +143,25 @@ def test_an_interrupted_capture_leaves_nothing_and_frees_the_profiler(error, ste
     assert capture(tmp_path, "cut", step, steps=1).path is not None
 
 
+def test_a_profiler_that_fails_after_an_interrupt_hides_nothing(step, tmp_path, monkeypatch):
+    """The interrupt ends the run; a profiler that complains then would be a finding."""
+    stop = jax.profiler.stop_trace
+
+    def failing():
+        stop()
+        raise RuntimeError("no space")
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jax.profiler, "stop_trace", failing)
+        with pytest.raises(KeyboardInterrupt):
+            capture(tmp_path, "cut", interrupted)
+        with pytest.raises(RuntimeError, match="no space"):
+            capture(tmp_path, "whole", step, steps=1)
+
+
 def test_what_a_killed_process_left_is_swept_away(step, tmp_path):
     (tmp_path / ".capture-999999999-old").mkdir()
     (tmp_path / ".capture-1-alive").mkdir()

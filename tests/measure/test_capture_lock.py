@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,14 @@ with one_at_a_time("session there", 0, folder=Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
+
+
+READER = f"""
+import os
+import qwenperf.measure.capture_lock
+if os.geteuid() == 0:
+    os.seteuid(65534)
+{HOLD}"""
 
 
 @pytest.fixture
@@ -75,3 +85,27 @@ def test_a_link_in_the_lock_s_place_is_not_followed(tmp_path):
     with one_at_a_time("mine", 0, folder=tmp_path):
         pass
     assert (tmp_path / "precious").read_text() == "kept"
+
+
+def test_the_lock_is_for_every_user_whatever_this_one_keeps_from_others(tmp_path):
+    before = os.umask(0o077)
+    try:
+        with one_at_a_time("mine", 0, folder=tmp_path):
+            pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "qwenperf-capture.lock").stat().st_mode & 0o777 == 0o666
+
+
+def test_a_user_who_may_only_read_the_lock_holds_the_same_one():
+    """A file of its own would let two captures run at once."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "qwenperf-capture.lock").touch()
+        (folder / "qwenperf-capture.lock").chmod(0o444)
+        with subprocess.Popen([sys.executable, "-c", READER, folder], stdout=subprocess.PIPE) as reader:
+            assert reader.stdout.readline() == b"held\n"
+            with pytest.raises(CaptureBusyError, match="by an unknown process"), one_at_a_time("x", 0, folder=folder):
+                pytest.fail("two captures at once")
+            reader.kill()

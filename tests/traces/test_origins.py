@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from qwenperf.traces import costs
-from qwenperf.traces.hlo_proto import Shape, read_module
+from qwenperf.traces.hlo_proto import Computation, Instruction, Module, Shape, read_module
 from qwenperf.traces.origins import argument_path, origins
 from qwenperf.traces.wire import WireError
 
@@ -98,6 +98,28 @@ def test_costs_of_the_whole_program_are_those_of_the_compiler(module):
         total += sum(costs.flops(*each) for each in inner)
     terms = 2 * ROWS * WIDTH * WIDTH + 2 * 2 * ROWS * POSITIONS * WIDTH
     assert terms <= total < 1.5 * terms
+
+
+def called(target, *operands):
+    """Return a computation that hands matrices to a library, and the call."""
+    result = Shape(dtype="tuple", parts=(Shape(dtype="f32", sizes=(3, 8, 5)), Shape(dtype="s8", sizes=(4096,))))
+    given = {
+        number: Instruction(id=number, name=f"p{number}", opcode="parameter", shape=shape)
+        for number, shape in enumerate(operands)
+    }
+    call = Instruction(id=9, name="call", opcode="custom-call", shape=result, operands=tuple(given), target=target)
+    return Computation(id=1, instructions={**given, 9: call}, root=9), call
+
+
+@pytest.mark.parametrize("target", ["__cublas$gemm", "__cublas$lt$matmul", "__onednn$matmul"])
+def test_a_product_that_a_library_makes_counts_its_terms_and_not_its_workspace(target):
+    """What else is called computes nobody knows what."""
+    computation, call = called(target, Shape(dtype="f32", sizes=(3, 8, 7)), Shape(dtype="f32", sizes=(3, 7, 5)))
+    module = Module(name="m", computations={1: computation}, entry=1)
+    assert costs.flops(computation, call) == 2 * 3 * 8 * 7 * 5
+    assert costs.moved_bytes(module, computation, call) == 4 * (3 * 8 * 7 + 3 * 7 * 5 + 3 * 8 * 5)
+    computation, call = called("TopK", Shape(dtype="f32", sizes=(3, 8, 7)))
+    assert costs.flops(computation, call) == 0
 
 
 @pytest.mark.parametrize(

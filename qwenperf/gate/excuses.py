@@ -1,7 +1,8 @@
 """Failures that somebody answers for: a cost accepted in a commit, a case in quarantine until a day.
 
 An excused verdict keeps its outcome and its numbers; it says who excused it and no longer decides the exit code. A
-changed token, and a case that no longer works, are never excused: they are no cost.
+changed token, a case that no longer works, and a program that no longer compiles or fits are never excused: they are no
+cost. As with budgets, a glob without an ``@`` is of cases that are measured and matches no compiled program.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from qwenperf.errors import ConfigError, nearest_advice
+from qwenperf.gate.aot_budget import is_of_programs
 from qwenperf.schema.analysis import AotCase, AotRecord
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import Finding, Outcome, Severity, Verdict
@@ -20,6 +22,8 @@ from qwenperf.schema.records import Finding, Outcome, Severity, Verdict
 ACCEPTED, QUARANTINED = "accepted", "quarantined"
 TRAILER = "Qwenperf-Accept"
 _NEVER = ("tokens", "inventory")
+_NEVER_OF_PROGRAMS = ("compiles", "memory")
+"""Gates of compiled programs; a comparison's ``compiles`` counts programs, which is a cost."""
 
 _Record = TypeVar("_Record", ComparisonRecord, AotRecord)
 _Case = TypeVar("_Case", ComparedCase, AotCase)
@@ -90,14 +94,17 @@ def excuse(record: _Record, excuses: Sequence[Excuse], today: date) -> _Record:
 
 
 def _excused(case: _Case, excuses: Sequence[Excuse]) -> _Case:
-    found = next((one for one in excuses if fnmatchcase(case.id, one.pattern)), None)
+    compiled = isinstance(case, AotCase)
+    own = (one for one in excuses if is_of_programs(one.pattern) or not compiled)
+    found = next((one for one in own if fnmatchcase(case.id, one.pattern)), None)
     if found is None:
         return case
-    return replace(case, verdicts=tuple(_mark(verdict, found) for verdict in case.verdicts))
+    never = _NEVER_OF_PROGRAMS if compiled else _NEVER
+    return replace(case, verdicts=tuple(_mark(verdict, found, never) for verdict in case.verdicts))
 
 
-def _mark(verdict: Verdict, found: Excuse) -> Verdict:
-    if verdict.outcome is not Outcome.FAIL or verdict.gate in _NEVER:
+def _mark(verdict: Verdict, found: Excuse, never: Sequence[str]) -> Verdict:
+    if verdict.outcome is not Outcome.FAIL or verdict.gate in never:
         return verdict
     until = f" until {found.until}" if found.until else ""
     told = f"{found.kind}{until}: {found.reason}"

@@ -5,8 +5,10 @@ from datetime import UTC, date, datetime
 import pytest
 
 from qwenperf.errors import ConfigError
+from qwenperf.gate import aot
 from qwenperf.gate.comparison import exit_code
 from qwenperf.gate.excuses import excuse, from_table, from_trailers
+from qwenperf.schema.analysis import AotCase, AotRecord, TargetRecord
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, SideRecord
 from qwenperf.schema.records import Outcome, Verdict
 
@@ -27,6 +29,34 @@ def test_an_accepted_cost_stays_visible_and_fails_nothing():
     assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, ("accepted: the new check costs 4%",))
     assert exit_code(seen) == 0
     assert exit_code(excuse(make_comparison("speed"), from_trailers(["gpt2/*: other"]), TODAY)) == 1
+
+
+def make_programs(gate):
+    verdict = Verdict(gate=gate, outcome=Outcome.FAIL, summary="more")
+    target = TargetRecord(name="v5e-1", platform="tpu")
+    case = AotCase(id="4x128/cached/x@v5e-1/prefill", target=target, verdicts=(verdict,))
+    return AotRecord(id="r", created_at="", environment={}, cases=(case,))
+
+
+@pytest.mark.parametrize(
+    ("gate", "pattern", "code"),
+    [
+        ("temp_bytes", "4x128/*@*", 0),
+        ("temp_bytes", "4x128/*", 1),
+        ("temp_bytes", "*", 1),
+        ("compiles", "*@*", 1),
+        ("memory", "*@*", 1),
+    ],
+)
+def test_a_compiled_program_is_excused_by_its_own_globs_and_for_a_cost_alone(gate, pattern, code):
+    """A flaky machine explains nothing of what a compiler made; one that refuses a program costs all of it."""
+    excuses = from_table({pattern: {"reason": "flaky driver", "until": TODAY}})
+    assert aot.exit_code(excuse(make_programs(gate), excuses, TODAY)) == code
+
+
+def test_compiling_one_program_more_is_a_cost():
+    """Of a request that is measured, it may be worth it."""
+    assert exit_code(excuse(make_comparison("compiles"), from_trailers(["*: a chunk of its own"]), TODAY)) == 0
 
 
 def test_a_changed_token_is_never_excused():

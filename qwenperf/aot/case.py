@@ -61,4 +61,5 @@ def _work(case: Case, asked: CaseProgram) -> Work:
         context=work.prompt_length + work.new_tokens,
         weight_bytes=asked.weight_bytes,
         cache_bytes=asked.cache_bytes,
+        layers=asked.layers,
     )

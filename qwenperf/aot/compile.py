@@ -39,7 +39,7 @@ class Work:
     """What estimates need to know of a program beside itself; nothing is known of a function of somebody's own.
 
     ``weight_bytes`` and ``cache_bytes`` are those of one device. ``context`` is how many positions the cache has,
-    ``dtype`` what matrices are multiplied in.
+    ``dtype`` what matrices are multiplied in. ``layers`` is how many the model has, 0 where it is not known.
     """
 
     dtype: str = "bf16"
@@ -48,6 +48,7 @@ class Work:
     context: int = 0
     weight_bytes: int = 0
     cache_bytes: int = 0
+    layers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +127,8 @@ def compile_lowered(program: Lowered) -> AotCase:
 def analysed(case: AotCase, facts: ProgramAnalysis, work: Work) -> AotCase:
     """Return ``case`` with the facts of its program and the estimates that follow from them."""
     facts = estimate.timed(facts, case.target, dtype=work.dtype)
+    if work.layers:
+        facts = replace(facts, extra={**facts.extra, "layers": work.layers})
     room = fit.fit(facts, case.target, cache_bytes=work.cache_bytes, batch=work.batch, context=work.context)
     return replace(case, program=facts, estimate=_estimate(facts, case.target, work), fit=room)
 

@@ -42,6 +42,7 @@ class CaseProgram:
     tokens_per_call: int
     weight_bytes: int
     cache_bytes: int
+    layers: int
     layout: ModelLayout
     options: Mapping[str, str]
     findings: tuple[Finding, ...] = ()
@@ -76,6 +77,7 @@ def case_program(case: Case, name: str, target: Target) -> CaseProgram:
         tokens_per_call=math.prod(tokens.shape),
         weight_bytes=part_bytes(placed[0]),
         cache_bytes=part_bytes(placed[2]),
+        layers=engine.model.config.num_hidden_layers,
         layout=layout,
         options=_options(engine.settings, target),
         findings=(*findings, *layout.findings),

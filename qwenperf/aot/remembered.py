@@ -1,9 +1,9 @@
 """Records of programs that were compiled before, in the user's cache: the same program is not compiled twice.
 
 A record is found by all that can change it: the program as it is given to the compiler; the target; versions; variables
-that compilers read; and our own code, which has the lines that a record names and analyses what a compiler made. (Lines
-are no part of the text: a function that two programs share has those of whichever was traced first.) A file that
-cannot be read is none.
+that compilers read; the machine, where it is the one that is compiled for; and all of our own code, which has the lines
+that a record names and analyses what a compiler made. (Lines are no part of the text: a function that two programs
+share has those of whichever was traced first.) A file that cannot be read is none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
@@ -23,14 +24,16 @@ from typing import Any
 
 import qwenperf
 from qwenperf.errors import RecordError
+from qwenperf.measure import environment
 from qwenperf.models.weights import cache_folder
 from qwenperf.schema.analysis import AotCase, TargetRecord
 from qwenperf.schema.codec import aot_case_from_json, to_json
 
 _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TPU_LIBRARY_PATH")
 _PACKAGES = ("jax", "jaxlib", "libtpu")
-_ROOMS = ("aot", "decode", "models", "program", "schema")
-"""Our own code that a record depends on."""
+_CODE = (".py", ".toml")
+_OF_THE_MACHINE = ("cpu_model", "machine", "isa", "cores", "device_kind")
+"""What a compiler for the machine that it runs on sees of it."""
 
 _KEPT_S = 30 * 24 * 3600
 """Seconds for which a record that nobody asks for is kept."""
@@ -41,14 +44,27 @@ def folder() -> Path:
     return cache_folder() / "aot"
 
 
-def key(text: str, target: TargetRecord, *told: Any, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the record of a lowered program; ``told`` is what the text does not show."""
+def key(
+    text: str,
+    target: TargetRecord,
+    *told: Any,
+    environ: Mapping[str, str] = os.environ,
+    machine: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the name of the record of a lowered program; ``told`` is what the text does not show.
+
+    ``machine`` is what ``environment.describe`` tells of the one that is compiled for, by default this one; a TPU's
+    compiler gives the same on any.
+    """
     parts = {
         "target": to_plain(target),
         "told": told,
         "versions": {name: _version(name) for name in _PACKAGES},
         "variables": {name: environ.get(name, "") for name in _VARIABLES},
         "code": code_digest(),
+        "machine": {}
+        if target.platform == "tpu"
+        else {name: (machine or here()).get(name) for name in _OF_THE_MACHINE},
     }
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode())
     digest.update(text.encode())
@@ -66,7 +82,7 @@ def read(place: Path, name: str) -> AotCase | None:
     try:
         data = json.loads(gzip.decompress(file.read_bytes()))
         case = aot_case_from_json(data, str(file))
-    except (OSError, EOFError, ValueError, RecordError):
+    except (OSError, EOFError, zlib.error, ValueError, RecordError):
         return None
     with suppress(OSError):
         os.utime(file)
@@ -94,18 +110,18 @@ def forget_old(place: Path, now: float | None = None) -> None:
 
 
 @cache
-def code_digest() -> str:
-    """Return a digest of our own code that a record depends on."""
-    root = Path(qwenperf.__file__).parent
+def here() -> Mapping[str, Any]:
+    """Describe this machine and its device."""
+    return environment.describe()
+
+
+@cache
+def code_digest(root: Path = Path(qwenperf.__file__).parent) -> str:
+    """Return a digest of the package in ``root``: what one room makes of a program another one may tell it."""
     digest = hashlib.sha256()
-    for file in sorted(_files(root)):
+    for file in sorted(file for file in root.rglob("*") if file.suffix in _CODE):
         digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
-
-
-def _files(root: Path) -> Iterable[Path]:
-    for room in _ROOMS:
-        yield from (file for file in (root / room).iterdir() if file.suffix in (".py", ".toml"))
 
 
 def _version(package: str) -> str:

@@ -58,15 +58,16 @@ def judge_case(case: AotCase, budget: ProgramBudget) -> tuple[Verdict, ...]:
 def exit_code(record: AotRecord) -> int:
     """Return what the command ends with: 130, 70, 2, 5, 1, 4 or 0, the first that holds.
 
-    A program that the compiler refuses is a failure (1). One that nothing was learnt of counts as its error says (no
-    compiler here: 4), else as not measured (5), and so does a budget that could not be judged.
+    A program that the compiler refuses is a failure (1). One that nothing was learnt of counts as its error says (a
+    layout that the compiler does not know: 4), else as not measured (5): so does one whose compiler is not here while
+    that of another target is, and a budget that could not be judged.
     """
     codes = [verdict_module.FINE]
     for case in record.cases:
         outcomes = {verdict.outcome for verdict in case.verdicts if not is_excused(verdict)}
         if Outcome.FAIL in outcomes:
             codes.append(verdict_module.FAILED)
-        elif case.status is not Status.MEASURED and not any(map(is_excused, case.verdicts)):
+        elif case.status is not Status.MEASURED:
             codes.append(int(case.extra.get("exit_code", verdict_module.NOT_MEASURED)))
         if any(skip_reason(verdict) == NOT_JUDGED for verdict in case.verdicts):
             codes.append(verdict_module.NOT_MEASURED)
@@ -86,10 +87,13 @@ def _not_compiled(case: AotCase, budget: ProgramBudget) -> Iterator[Verdict]:
     told = case.error or case.status.value.replace("_", " ")
     if not is_refused(case):
         yield skipped(COMPILES, f"{where(case)}: not compiled: {refusal(told)}")
-    elif budget.fits is not False and (_OUT_OF_HBM.search(told) or (case.fit is not None and not case.fit.fits)):
-        yield _too_large(case, refusal(told))
-    else:
+    elif not (_OUT_OF_HBM.search(told) or (case.fit is not None and not case.fit.fits)):
         yield failed(COMPILES, f"{where(case)}: the compiler refuses it: {refusal(told)}", _rest(told))
+    elif budget.fits is False:
+        unjudged = f"{where(case)}: does not fit, which the budget asks not to judge; there is no program to judge else"
+        yield with_skip(skipped(MEMORY, unjudged, [refusal(told)]), NOT_JUDGED)
+    else:
+        yield _too_large(case, refusal(told))
 
 
 def _rest(error: str) -> list[str]:

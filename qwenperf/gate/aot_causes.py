@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from qwenperf import units
-from qwenperf.gate.aot_facts import of_kind
+from qwenperf.gate.aot_facts import in_layers, of_kind
 from qwenperf.gate.aot_words import alike, argument_text, collective_text, copies_text, operation_text
 from qwenperf.program.buffers import dotted
 from qwenperf.program.difference import explain
@@ -49,9 +49,7 @@ def _copies(kind: str | None, head: AotCase, base: AotCase | None) -> Iterator[s
 
 
 def _collectives(head: AotCase, base: AotCase | None, *, per_layer: bool = False) -> Iterator[str]:
-    new, old = (
-        [one for one in program.collectives if one.per_layer or not per_layer] for program in _programs(head, base)
-    )
+    new, old = ((in_layers(program) or ()) if per_layer else program.collectives for program in _programs(head, base))
     found = _unmatched(new, old, lambda one: (one.kind, one.shape, one.runs))
     yield from (collective_text(one) for one in sorted(found, key=lambda one: -one.bytes * one.runs))
 

@@ -43,13 +43,18 @@ _MOST_CAUSES = 6
 def compare_records(base: AotRecord, head: AotRecord) -> AotRecord:
     """Return head with a verdict for each thing that differs from base, and findings on what cannot be compared.
 
-    A program that only base has stays in ``declared``, so that it counts as missing.
+    A program that only base has stays in ``declared``, so that it counts as missing. One that base was asked for and
+    does not have, as when it was interrupted, is not judged; nor is any by a base without programs.
     """
     old = {case.id: case for case in base.cases}
-    cases = tuple(replace(case, verdicts=compare_cases(old.get(case.id), case)) for case in head.cases)
+    lacks = {case.id for case in head.cases if not old} | {*base.declared} - {*old}
+    cases = tuple(
+        replace(case, verdicts=(_incomplete(case),) if case.id in lacks else compare_cases(old.get(case.id), case))
+        for case in head.cases
+    )
     there = {case.id for case in cases}
     missing = tuple(name for name in dict.fromkeys((*base.declared, *old)) if name not in there)
-    findings = (*_of_compilers(base, head), *(_lost(name) for name in missing))
+    findings = (*_of_compilers(base, head), *(_lost(name, compiled=name in old) for name in missing))
     return replace(
         head,
         cases=cases,
@@ -70,6 +75,10 @@ def compare_cases(base: AotCase | None, head: AotCase) -> tuple[Verdict, ...]:
     changed = tuple(_changed(base, head))
     summary = f"{where(head)}: another program" + ("" if changed else ", with the same numbers")
     return (passed(PROGRAM, summary, same=False), *changed)
+
+
+def _incomplete(head: AotCase) -> Verdict:
+    return with_skip(skipped(PROGRAM, f"{where(head)}: not compared: base is incomplete and lacks it"), NOT_JUDGED)
 
 
 def _uncompiled(base: AotCase, head: AotCase) -> Verdict:
@@ -172,11 +181,12 @@ def _of_compilers(base: AotRecord, head: AotRecord) -> Iterator[Finding]:
         )
 
 
-def _lost(name: str) -> Finding:
+def _lost(name: str, *, compiled: bool) -> Finding:
+    told = "compiled in base and missing in head" if compiled else "asked for in base, and on neither side"
     return Finding(
         code="program-missing",
         severity=Severity.ERROR,
-        message=f"{name}: compiled in base and missing in head.",
+        message=f"{name}: {told}.",
         advice="Compile the same programs for the same targets on both sides.",
         data={"id": name},
     )

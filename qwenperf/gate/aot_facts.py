@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from qwenperf.schema.analysis import AotCase, BufferCopy, Collective, ProgramAnalysis
@@ -39,26 +41,65 @@ class Fact:
         return case.program is not None and not set(self.fields).isdisjoint(case.program.unstable)
 
 
+def copied(program: ProgramAnalysis, kind: str | None = None) -> tuple[int, int]:
+    """Return how often copies of one kind, or of all, run in one call, and the bytes that they write.
+
+    Totals that were kept when the record was made count copies that its list leaves out.
+    """
+    totals = program.extra.get("copies_by_kind")
+    if isinstance(totals, Mapping):
+        found = [(one["count"], one["bytes"]) for name, one in totals.items() if kind in (None, name)]
+    else:
+        found = [(one.runs, one.bytes * one.runs) for one in program.copies if kind in (None, one.kind)]
+    return sum(count for count, _ in found), sum(size for _, size in found)
+
+
 def of_kind(program: ProgramAnalysis, kind: str) -> tuple[BufferCopy, ...]:
     """Return the copies of one kind."""
     return tuple(copy for copy in program.copies if copy.kind == kind)
 
 
-def moved_bytes(copies: Iterable[BufferCopy]) -> int:
-    """Return what copies write in one call of the program."""
-    return sum(copy.bytes * copy.runs for copy in copies)
+def in_layers(program: ProgramAnalysis) -> tuple[Collective, ...] | None:
+    """Return the collectives that each layer runs; ``None`` where nothing tells which those are.
+
+    Layers in a loop have them once in the text. Of unrolled layers they are what one line asks for about as often as
+    there are layers, which has to be known.
+    """
+    looped = tuple(one for one in program.collectives if one.per_layer)
+    if looped or not program.collectives:
+        return looped
+    layers = _layers(program)
+    if layers is None:
+        return None
+    runs = Counter[tuple[str, ...]]()
+    for one in program.collectives:
+        runs[_alike(one)] += one.runs
+    return tuple(one for one in program.collectives if _times(runs[_alike(one)], layers))
 
 
-def per_layer(program: ProgramAnalysis) -> tuple[Collective, ...]:
-    """Return the collectives that each layer runs; layers in a loop have them once in the text."""
-    return tuple(one for one in program.collectives if one.per_layer)
+def layer_count(program: ProgramAnalysis) -> float | None:
+    """Return how many collectives one layer runs, loops or not; ``None`` where it is not known."""
+    found = in_layers(program)
+    if not found:
+        return None if found is None else 0
+    runs = sum(one.runs for one in found)
+    layers = _layers(program) or max(one.runs for one in found)
+    return runs / layers if found[0].per_layer else _times(runs, layers)
 
 
-def layer_count(program: ProgramAnalysis) -> float:
-    """Return how many collectives one layer runs, loops or not."""
-    found = per_layer(program)
-    layers = program.extra.get("layers") or max((one.runs for one in found), default=1)
-    return sum(one.runs for one in found) / layers
+def _layers(program: ProgramAnalysis) -> int | None:
+    """Return how many layers the model has that the program is of, where that was known when it was compiled."""
+    layers = program.extra.get("layers")
+    return layers if isinstance(layers, int) and layers > 0 else None
+
+
+def _alike(one: Collective) -> tuple[str, ...]:
+    return one.kind, one.source, one.shape
+
+
+def _times(runs: int, layers: int) -> int:
+    """Return how often a layer does what is done ``runs`` times: the first or the last layer may do it otherwise."""
+    return math.ceil(runs / layers - 0.5)
 
 
 def _field(name: str) -> Read:
@@ -68,7 +109,7 @@ def _field(name: str) -> Read:
     return read
 
 
-def _of_program(reckon: Callable[[ProgramAnalysis], float]) -> Read:
+def _of_program(reckon: Callable[[ProgramAnalysis], float | None]) -> Read:
     return lambda case: None if case.program is None else reckon(case.program)
 
 
@@ -91,8 +132,8 @@ def _names(name: str, words: str) -> Fact:
 
 def _copies(name: str, kind: str, words: str) -> tuple[Fact, Fact]:
     """Return the bytes and the number of the copies of one kind."""
-    size = _of_program(lambda program: moved_bytes(of_kind(program, kind)))
-    count = _of_program(lambda program: sum(copy.runs for copy in of_kind(program, kind)))
+    size = _of_program(lambda program: copied(program, kind)[1])
+    count = _of_program(lambda program: copied(program, kind)[0])
     return (
         Fact(name=f"{name}_bytes", unit="bytes", direction=_LOWER, words=words, read=size, fields=("copies",)),
         Fact(name=f"{name}s", unit="count", direction=_LOWER, words=f"number of {name}s", read=count,
@@ -100,7 +141,7 @@ def _copies(name: str, kind: str, words: str) -> tuple[Fact, Fact]:
     )  # fmt: skip
 
 
-def _collectives(name: str, unit: str, words: str, reckon: Callable[[ProgramAnalysis], float]) -> Fact:
+def _collectives(name: str, unit: str, words: str, reckon: Callable[[ProgramAnalysis], float | None]) -> Fact:
     read = _of_program(reckon)
     return Fact(name=name, unit=unit, direction=_LOWER, words=words, read=read, fields=("collectives",))
 
@@ -119,7 +160,7 @@ _DEFINED = (
     _size("flops", "arithmetic", "flop"),
     Fact(
         name="copied_bytes", unit="bytes", direction=_LOWER, words="bytes copied", fields=("copies",),
-        read=_of_program(lambda program: moved_bytes(program.copies)),
+        read=_of_program(lambda program: copied(program)[1]),
     ),
     *_copies("relayout", "relayout", "bytes copied to another layout"),
     *_copies("upcast", "upcast", "bytes copied to a wider type"),

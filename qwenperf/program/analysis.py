@@ -51,10 +51,10 @@ def analyse(
     Returns:
         The analysis. Its ``extra`` has ``weight_bytes`` (read of weights where they lie, once for each read),
         ``state_bytes`` (of the other arguments), ``copied_bytes``, ``copied_weight_bytes``, ``upcast_weight_bytes``,
-        ``sliced_weight_bytes``, ``relayout_weight_bytes`` (copies of all runs), ``copies_found`` (before the list was
-        cut), ``collective_bytes`` and ``collectives_per_layer`` by kind, ``categories``, ``other_operations``,
-        ``operations_without_cycles``, and the compiler's own figures where they can be true: ``compiler_flops``,
-        ``compiler_bytes``, ``compiler_seconds``.
+        ``sliced_weight_bytes``, ``relayout_weight_bytes`` (copies of all runs), ``copies_found`` and
+        ``copies_by_kind`` (before the list was cut), ``collective_bytes`` and ``collectives_per_layer`` (in a loop over
+        the layers) by kind, ``categories``, ``other_operations``, ``operations_without_cycles``, and the compiler's own
+        figures where they can be true: ``compiler_flops``, ``compiler_bytes``, ``compiler_seconds``.
     """
     module = hlo.parse(text)
     schedule = loops.schedule(module)
@@ -156,7 +156,18 @@ def _copied(copied: Sequence[BufferCopy], module: Module, numbers: frozenset[int
         "sliced_weight_bytes": moved(("slice",), of_weights),
         "relayout_weight_bytes": moved(("relayout",), of_weights),
         "copies_found": len(copied),
+        "copies_by_kind": _copies_by_kind(copied),
     }
+
+
+def _copies_by_kind(copied: Sequence[BufferCopy]) -> Json:
+    """Sum all runs of all copies by kind, those too that a record's list leaves out."""
+    found: dict[str, dict[str, int]] = {}
+    for copy in copied:
+        total = found.setdefault(copy.kind, {"count": 0, "bytes": 0})
+        total["count"] += copy.runs
+        total["bytes"] += copy.bytes * copy.runs
+    return found
 
 
 def _by_kind(exchanged: Sequence[Collective], *, per_layer: bool) -> Json:

@@ -1,11 +1,14 @@
 """A program of a case: compiled, kept, and known the next time."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from qwenperf.aot import remembered
 from qwenperf.aot.case import compile_case
+from qwenperf.aot.models import abstract_model
+from qwenperf.schema.analysis import TargetRecord
 from qwenperf.schema.records import Status
 
 DECLARED = "cached+start=declared"
@@ -39,6 +42,7 @@ def test_a_decode_step_for_a_chip_says_what_it_is(first, tiny):
     assert first.fit.fits
     assert first.fit.longest_context > 1000
     assert first.estimate.tokens_per_s > 0
+    assert first.program.extra["layers"] == abstract_model("tiny", "bf16").config.num_hidden_layers
     assert {one.path for one in first.arguments if one.donated} >= {"state.layers.0.keys", "state.layers.1.values"}
     assert "remembered" not in first.extra
 
@@ -65,8 +69,9 @@ def test_a_damaged_record_is_none(first, place):
     known = remembered.read(place, name)
     assert known == first
     whole = file.read_bytes()
-    file.write_bytes(whole[:-40])
-    assert remembered.read(place, name) is None
+    for damaged in (whole[:-40], whole[:15] + b"\xff" * 45 + whole[60:], b""):
+        file.write_bytes(damaged)
+        assert remembered.read(place, name) is None
     file.write_bytes(whole)
 
 
@@ -83,6 +88,40 @@ def test_the_key_knows_everything_that_changes_a_record(first, monkeypatch):
     assert remembered.key("text", first.target, {"fusion": "xla"}, environ={"HOME": "/elsewhere"}) == key
     monkeypatch.setattr(remembered, "code_digest", lambda: "other code")
     assert remembered.key("text", first.target, {"fusion": "xla"}, environ={}) != key
+
+
+@pytest.mark.parametrize("room", ["adapters", "decode", "measure", "models", "program", "workloads"])
+def test_a_change_anywhere_in_our_code_is_another_key(room, tmp_path):
+    """Whatever room: each may change what is lowered, or what a record says of it."""
+    for name in ("adapters", "decode", "measure", "models", "program", "workloads"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (tmp_path / name / "inner" / "module.py").write_text("x = 1\n")
+    before = remembered.code_digest.__wrapped__(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    assert remembered.code_digest.__wrapped__(tmp_path) == before
+    (tmp_path / room / "inner" / "module.py").write_text("x = 2\n")
+    assert remembered.code_digest.__wrapped__(tmp_path) != before
+
+
+def test_our_own_code_is_what_is_digested():
+    """All of the package: the digest is no constant of an empty folder."""
+    assert remembered.code_digest() != remembered.code_digest(Path("no such folder"))
+
+
+def test_the_machine_counts_where_it_is_compiled_for(first):
+    """A program for this CPU or GPU is another one on another; a TPU's is the same everywhere."""
+    cpu = TargetRecord(name="cpu", platform="cpu")
+    ours = {"cpu_model": "A", "isa": ["avx2"], "cores": 2, "device_kind": "cpu"}
+    others = [
+        {**ours, "cpu_model": "B"},
+        {**ours, "isa": ["avx512f"]},
+        {**ours, "cores": 4},
+        {**ours, "device_kind": "H"},
+    ]
+    keys = {remembered.key("text", cpu, machine=machine) for machine in (ours, *others)}
+    assert len(keys) == 5
+    assert remembered.key("text", cpu, machine={**ours, "volatile": {"load": [3.0]}}) in keys
+    assert len({remembered.key("text", first.target, machine=machine) for machine in (ours, *others)}) == 1
 
 
 def test_records_that_nobody_asks_for_are_removed_after_a_month(first, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from qwenperf.gate.aot import UNMATCHED, exit_code, judge
 from qwenperf.gate.aot_budget import ProgramBudgets, parse
+from qwenperf.gate.aot_facts import FACTS
 from qwenperf.schema.records import Outcome, Status
 
 _SPEC = importlib.util.spec_from_file_location("aot_records", Path(__file__).with_name("aot_records.py"))
@@ -75,6 +76,42 @@ def test_a_broken_budget_names_what_broke_it(changes, limit, told):
     assert verdict.outcome is Outcome.FAIL
     assert told in verdict.summary
     assert code == 1
+
+
+UNROLLED = (
+    *(replace(made.ALL_REDUCE, runs=1, per_layer=False, operation=f"all-reduce.{number}") for number in range(47)),
+    replace(made.ALL_REDUCE, runs=1, per_layer=False, source="embedding.py:31"),
+)
+
+
+@pytest.mark.parametrize(
+    ("extra", "limit", "outcome", "code"),
+    [
+        ({"layers": 24}, 2, Outcome.PASS, 0),
+        ({"layers": 24}, 1, Outcome.FAIL, 1),
+        ({}, 2, Outcome.SKIPPED, 5),
+    ],
+)
+def test_exchanges_of_unrolled_layers_are_counted_by_layer_where_their_number_is_known(extra, limit, outcome, code):
+    """Two a layer, of which the last layer does one otherwise; the embedding's is of none. Else nobody can say."""
+    program = made.good_program(collectives=UNROLLED, extra=extra)
+    verdicts, ended = judged(made.good_case(program), collectives_per_layer={"max": limit})
+    told = verdicts["budget:collectives_per_layer"]
+    assert (told.outcome, ended) == (outcome, code)
+    assert ("collectives a layer 2 is above its budget of at most 1: all-reduce" in told.summary) is (code == 1)
+
+
+def test_a_program_without_exchanges_has_none_a_layer():
+    """However many layers it has."""
+    assert judged(made.good_case(), collectives_per_layer={"max": 0})[1] == 0
+
+
+def test_copies_that_a_record_does_not_list_count_too():
+    """The list is cut, and its totals are of all."""
+    totals = {"relayout": {"count": 900, "bytes": 9000}, "upcast": {"count": 1, "bytes": 7}}
+    case = made.good_case(made.good_program(copies=(made.RELAYOUT,), extra={"copies_by_kind": totals}))
+    seen = {name: FACTS[name].value(case) for name in ("relayouts", "relayout_bytes", "slices", "copied_bytes")}
+    assert seen == {"relayouts": 900, "relayout_bytes": 9000, "slices": 0, "copied_bytes": 9007}
 
 
 def test_a_kept_budget_passes():
@@ -147,6 +184,16 @@ def test_what_the_compiler_cannot_place_is_judged_as_too_large():
     )
     assert "`params.layers.w_gate_up`" in verdicts["memory"].summary
     assert code == 1
+
+
+def test_what_the_compiler_cannot_place_is_not_judged_where_a_budget_says_so():
+    """It is no failure, and not green: nothing else could be judged."""
+    error = "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 24.92G of 15.75G hbm."
+    case = replace(made.good_case(status=Status.FAILED, error=error), program=None, fit=None)
+    verdicts, code = judged(case, fits=False)
+    assert [(gate, one.outcome) for gate, one in verdicts.items()] == [("memory", Outcome.SKIPPED)]
+    assert "asks not to judge" in verdicts["memory"].summary
+    assert code == 5
 
 
 @pytest.mark.parametrize(

@@ -232,3 +232,28 @@ def test_other_compilers_are_told():
     (finding,) = compare_records(made.record(), head).findings
     assert "jax 0.10.2 in base, 0.11.0 in head" in finding.message
     assert "libtpu" not in finding.message
+
+
+@pytest.mark.parametrize("changes", [{"interrupted": True, "cases": ()}, {"cases": (), "declared": ()}])
+def test_a_base_that_is_incomplete_proves_nothing(changes):
+    """Interrupted, or empty: nothing of head was compared, and that is not green."""
+    record = compare_records(replace(made.record(), **changes), made.record())
+    (verdict,) = record.cases[0].verdicts
+    assert verdict.summary == "decode_step on v7x-4: not compared: base is incomplete and lacks it"
+    assert exit_code(record) == 5
+
+
+def test_a_program_that_neither_side_has_is_missing():
+    """Base was asked for it, and head was not."""
+    base = made.record(declared=(made.good_case().id, "other@v5e-1/x"), interrupted=True)
+    record = compare_records(base, made.record())
+    assert [one.message for one in record.findings] == ["other@v5e-1/x: asked for in base, and on neither side."]
+    assert exit_code(record) == 5
+
+
+def test_a_program_that_base_was_never_asked_for_is_new():
+    """It has nothing to be compared with, and fails nothing."""
+    new = made.good_case(target="v5e-1")
+    record = compare_records(made.record(), made.record(made.good_case(), new))
+    assert record.cases[1].verdicts[0].data["new"] is True
+    assert exit_code(record) == 0

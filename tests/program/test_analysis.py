@@ -111,6 +111,17 @@ def test_weights_that_a_scan_copies_out_are_named_and_the_unrolled_form_has_none
         assert texts.analysed(name).extra["copied_weight_bytes"] == 0
 
 
+def test_copies_that_do_not_fit_the_list_are_in_its_totals(texts, monkeypatch):
+    whole = texts.analysed("cpu-scanned")
+    monkeypatch.setattr(analysis, "MOST_COPIES", 1)
+    cut = analyse("x", texts.golden("cpu-scanned"))
+    assert len(cut.copies) == 1 < len(whole.copies)
+    totals = cut.extra["copies_by_kind"]
+    assert totals["slice"]["bytes"] == sum(copy.bytes * copy.runs for copy in whole.copies if copy.kind == "slice")
+    assert sum(one["bytes"] for one in totals.values()) == cut.extra["copied_bytes"]
+    assert sum(one["count"] for one in totals.values()) == sum(copy.runs for copy in whole.copies)
+
+
 def test_operations_lead_to_lines_of_the_users_and_like_ones_are_one_entry(texts):
     costliest = texts.analysed("cpu-unrolled").operations[0]
     assert (costliest.category, costliest.source, costliest.runs) == ("matmul", "layers.py:112", 8)

@@ -15,6 +15,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from qwenperf.adapters.programs import unwrap
+from qwenperf.aot.asked import check_counts, check_mesh, check_partial, check_targets
 from qwenperf.aot.compile import Lowered, Work, compile_lowered, lower
 from qwenperf.aot.ids import program_id
 from qwenperf.aot.platforms import missing_compiler
@@ -58,10 +59,13 @@ def compile_for(
       name: what the record calls the function.
 
     Raises:
-      UsageError: an unknown target, no function, or a mesh of another number of devices.
+      UsageError: an unknown target, no function, a mesh of another number of devices, or what is no number.
       EnvironmentUnfitError: none of the targets has a compiler here; says which extra has it.
       Exception: whatever tracing the function raises.
     """
+    check_targets(targets)
+    check_counts(tokens_per_call=(tokens_per_call, 0), batch=(batch, 1))
+    check_mesh(mesh)
     found = resolve_all(targets if isinstance(targets, str) else ",".join(targets))
     jitted, given = _jitted(function, args, donate_argnums, static_argnums)
     called = name or getattr(jitted, "__name__", "") or type(function).__name__
@@ -92,12 +96,13 @@ def _jitted(
     """Return a jitted function and all its arguments, those of partials in front.
 
     Raises:
-      UsageError: no function, or donations of one that is jitted.
+      UsageError: no function, donations of one that is jitted, or shapes in a partial of one that is not.
     """
     inner, given = unwrap(function, args)
     if not callable(inner):
         raise UsageError(f"{inner!r} is no function.", advice="Give the function first, then its arguments.")
     if not hasattr(inner, "trace"):
+        check_partial(function)
         return jax.jit(function, donate_argnums=donate_argnums, static_argnums=static_argnums), args
     told = [
         key

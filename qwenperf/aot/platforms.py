@@ -27,6 +27,9 @@ VARIABLES: Mapping[str, str] = {
 }
 """What libtpu is told, unless somebody has told it something else."""
 
+_OF_CUDA: Mapping[str, str] = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+"""Several processes compile at a time, and each would take most of the GPU's memory when it starts."""
+
 _LIBRARY = "libtpu"
 _CUDA_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 _CUDA_DEVICES = "nvidia[0-9]*"
@@ -57,8 +60,13 @@ def check_compiler(platform_name: str) -> None:
 
 
 def compiler_environ(environ: Mapping[str, str], *, cuda: bool = False) -> dict[str, str]:
-    """Return the environment of a process that compiles: JAX runs on the CPU, libtpu looks for no TPU."""
-    return {**VARIABLES, **environ, "JAX_PLATFORMS": "cuda,cpu" if cuda else "cpu"}
+    """Return the environment of a process that compiles: JAX runs on the CPU, libtpu looks for no TPU.
+
+    With ``cuda`` it runs on the GPU, which its compiler asks what it is, and takes no memory before it needs it.
+    """
+    if cuda:
+        return {**VARIABLES, **_OF_CUDA, **environ, "JAX_PLATFORMS": "cuda,cpu"}
+    return {**VARIABLES, **environ, "JAX_PLATFORMS": "cpu"}
 
 
 @contextmanager

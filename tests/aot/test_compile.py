@@ -16,6 +16,8 @@ from qwenperf.gate.aot_budget import ProgramBudgets
 from qwenperf.schema.codec import aot_loads, dumps
 from qwenperf.schema.records import Outcome, Status
 
+SHAPE = jax.ShapeDtypeStruct((8,), jnp.float32)
+
 
 @pytest.fixture(scope="module")
 def sound(step, shapes):
@@ -170,6 +172,17 @@ def test_partials_methods_and_static_arguments_are_taken_as_they_are():
         ({"mesh": {"x": 3}, "targets": "v5e-4"}, "has 3 devices, and the target 4"),
         ({"specs": (PartitionSpec(),)}, "specs needs a mesh"),
         ({"function": "no function"}, "is no function"),
+        ({"function": partial(lambda x, y: x + y, SHAPE)}, "holds a jax.ShapeDtypeStruct"),
+        ({"function": partial(jax.jit(lambda x, y: x + y), y=SHAPE)}, "holds a jax.ShapeDtypeStruct"),
+        ({"tokens_per_call": -1}, "tokens_per_call is -1, and no whole number of at least 0"),
+        ({"tokens_per_call": float("nan")}, "tokens_per_call is nan"),
+        ({"batch": 0}, "batch is 0, and no whole number of at least 1"),
+        ({"batch": 1.5}, "batch is 1.5"),
+        ({"targets": None}, "targets None is no name"),
+        ({"targets": 5}, "targets 5 is no name"),
+        ({"mesh": "a"}, "mesh 'a' has no axes with sizes"),
+        ({"mesh": {}}, "has no axes with sizes"),
+        ({"mesh": {"a": -1}}, "has no axes with sizes"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_compiles(more, told):

@@ -86,3 +86,11 @@ def test_cuda_says_why_it_is_not_available(monkeypatch, tmp_path):
     assert platforms.missing_compiler("cuda", tmp_path).endswith("there is none")
     (tmp_path / "nvidia0").touch()
     assert platforms.missing_compiler("cuda", tmp_path) == ""
+
+
+def test_processes_that_compile_for_a_gpu_share_its_memory():
+    """Each would take most of it when it starts; who has said otherwise is left alone, and a TPU's needs nothing."""
+    name = "XLA_PYTHON_CLIENT_PREALLOCATE"
+    assert platforms.compiler_environ({}, cuda=True)[name] == "false"
+    assert platforms.compiler_environ({name: "true"}, cuda=True)[name] == "true"
+    assert name not in platforms.compiler_environ({})

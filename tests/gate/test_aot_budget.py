@@ -1,9 +1,11 @@
 """Budgets of compiled programs stand among the others, and a typing error in one is found."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from qwenperf.aot.ids import PROGRAMS
 from qwenperf.errors import ConfigError
 from qwenperf.gate import aot_budget, budget
 from qwenperf.gate.aot_facts import FACTS
@@ -62,3 +64,13 @@ def test_a_glob_that_matches_no_program_is_told():
     """A budget that judges nothing is no budget."""
     found = aot_budget.parse({"*@v7x-*": {"fits": True}, "*@v9-*": {"fits": True}}, "x")
     assert found.unmatched([STEP]) == ("*@v9-*",)
+
+
+def test_each_program_that_we_compile_for_a_target_has_a_table_of_its_own(repository):
+    """A limit that holds for all chips would be that of the worst one."""
+    (recipe,) = [line for line in (repository / "Makefile").read_text().splitlines() if "aot.toml" in line]
+    tables = tomllib.loads((repository / "benchmarks" / "aot.toml").read_text())["tool"]["qwenperf"]["budgets"]
+    own = {pattern.rpartition("@")[2]: table for pattern, table in tables.items()}
+    wanted = {f"{target}/{program}" for target in recipe.rpartition("--target ")[2].split(",") for program in PROGRAMS}
+    assert own.keys() == wanted | {"*"}
+    assert all(own[name].keys() >= {"hbm_bytes", "temp_bytes", "relayout_bytes"} for name in wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +18,7 @@ from qwenperf.cli.files import named_path
 from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.select import AdHoc, matching
-from qwenperf.cli.streams import verdict_survives
+from qwenperf.cli.streams import say, verdict_survives
 from qwenperf.errors import UsageError
 from qwenperf.workloads.case import DTYPES, Case
 from qwenperf.workloads.suites import SUITES, find_suite
@@ -33,7 +34,14 @@ _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 _INNER = {"diff": "Say what a change made of the compiled programs."}
 """Each is ``qwenperf.cli.aot_<name>.command``; the help is here so that ``--help`` imports none of them."""
 
-_ONE_OR_MORE, _ABOVE_0 = click.IntRange(min=1), click.FloatRange(min=0, min_open=True)
+_ONE_OR_MORE = click.IntRange(min=1)
+
+
+def _above_0(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
+    """Take a number of seconds; a range of click's takes what is no number as well."""
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise click.BadParameter(f"{value} is no number of seconds above 0.")
+    return value
 
 
 class _Aot(click.Group):
@@ -79,8 +87,18 @@ class _Aot(click.Group):
 )
 @click.option("--budgets", "budget_file", type=named_path, metavar="TOML", help="Budgets, not the project's.")
 @click.option("--out", metavar="DIR", help="Where the folder of the record goes (default: profiles).")
-@click.option("--time-limit", "time_limit_s", type=_ABOVE_0, metavar="S", help="Seconds a program may take to compile.")
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=float,
+    callback=_above_0,
+    metavar="S",
+    help="Seconds a program may take to compile.",
+)
 @click.option("--jobs", type=_ONE_OR_MORE, default=2, show_default=True, metavar="N", help="Processes at a time.")
+@click.option(
+    "--operations", type=_ONE_OR_MORE, metavar="N", help="Show the N costliest operations of each program, with lines."
+)
 @click.option("--remember/--no-remember", default=True, help="Keep and use records of programs compiled before.")
 @json_option
 @debug_option
@@ -96,6 +114,8 @@ def command(ctx: click.Context, /, *, as_json: bool, list_targets: bool, **flags
         return 0
     if list_targets:
         return _list(as_json=as_json)
+    if as_json and flags["operations"]:
+        raise UsageError("--operations is for the table: --json has the operations of each program anyway.")
     from qwenperf.aot.topology import resolve_all
 
     found = resolve_all(",".join(flags["targets"]) or DEFAULT_TARGET)
@@ -150,6 +170,8 @@ def _compile(cases: Sequence[Case], targets: Sequence[Target], flags: dict[str, 
 
     project = find_project(Path.cwd())
     budgets = find_program_budgets(project, flags["budget_file"])
+    if flags["budget_file"] and not budgets.budgets:
+        say(f"note: {flags['budget_file']} has no budget of compiled programs: none of its globs has an `@`.")
     settings = project.settings({"out": flags["out"]})
     folder = create_run_folder(Path(settings.out), datetime.now(UTC))
     options = AotOptions(
@@ -171,5 +193,5 @@ def _compile(cases: Sequence[Case], targets: Sequence[Target], flags: dict[str, 
         if as_json:
             write_json(to_json(record))
         else:
-            write(aot_report(record, str(folder.path / RECORD)))
+            write(aot_report(record, str(folder.path / RECORD), flags["operations"] or 0))
     return exit_code(record)

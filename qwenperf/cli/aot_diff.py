@@ -17,6 +17,7 @@ from qwenperf.cli.config import find_project
 from qwenperf.cli.files import is_there, named_path, read_text, reason
 from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json
+from qwenperf.cli.select import check_engine
 from qwenperf.cli.streams import say, verdict_survives
 from qwenperf.errors import OutputError, RecordError, UsageError
 from qwenperf.gate.excuses import TRAILER, Excuse, from_table, from_trailers
@@ -87,7 +88,10 @@ def _records(
         _refuse_flags("two saved records", flags, ("engines", "jax", "libtpu", *_PASSED_ON, *_SEVERAL))
         return (_read(saved[0]), _read(saved[1])), (saved[0], saved[1]), ()
     if saved:
-        raise UsageError(f"{saved[0]} is a saved record: give two of them, or two revisions.")
+        other = next((name for name in (base, head) if name and name not in saved), "")
+        told = f", and {other!r} is none: no such file, and no folder with {RECORD}" if other else ""
+        raise UsageError(f"{saved[0]} is a saved record{told}. Give two of them, or two revisions.")
+    _check(flags)
     from qwenperf.lab.aot_sides import compile_side, with_engine_of
 
     (first, second), excuses = _sides(base, head, flags)
@@ -97,6 +101,20 @@ def _records(
         say(f"compiling {side.name}: {side.label}")
         found.append(compile_side(side, arguments))
     return (with_engine_of(second, found[0], first), found[1]), (first.label, second.label), excuses
+
+
+def _check(flags: Mapping[str, Any]) -> None:
+    """Refuse, before anything is compiled, what our own code knows to be no target and no engine.
+
+    Raises:
+      UsageError: names it.
+    """
+    from qwenperf.aot.topology import resolve_all
+
+    if flags["target"]:
+        resolve_all(",".join(flags["target"]))
+    for engine in flags["engines"] or ():
+        check_engine(engine)
 
 
 def _sides(

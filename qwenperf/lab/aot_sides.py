@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +26,9 @@ from qwenperf.schema.analysis import AotRecord
 from qwenperf.schema.codec import aot_loads
 
 LIMIT_S = 3600.0
+_GRACE_S = 10.0
+"""Seconds that an interrupted command has to end its own processes and to remove its folders."""
+
 _VERSION = re.compile(r"\d+(\.\w+)+")
 
 
@@ -31,6 +36,7 @@ def compile_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S)
     """Return what the side's own code compiles for ``arguments`` of ``qwenperf aot``.
 
     Raises:
+      UsageError: it refuses what it is asked for: all of it.
       MeasurementError: its command ends without a record; says what it said last.
     """
     engine = ["--engine", side.engine] if side.engine else []
@@ -38,11 +44,8 @@ def compile_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S)
     try:
         # Its own folder of records is a copy of what it tells, and a tree of code is to stay as it was exported.
         with tempfile.TemporaryDirectory(prefix="qwenperf-aot-") as folder:
-            done = subprocess.run(
-                [*command, "--out", folder], capture_output=True, text=True, timeout=limit_s, check=False,
-                env=side.child_environ(os.environ), cwd=side.root,
-            )  # fmt: skip
-        return aot_loads(done.stdout, f"{side.name} ({side.label})")
+            done = _run([*command, "--out", folder], side, limit_s)
+        record = aot_loads(done.stdout, f"{side.name} ({side.label})")
     except subprocess.TimeoutExpired as error:
         raise MeasurementError(f"{side.name} ({side.label}) was not compiled within {limit_s:.0f} s.") from error
     except OSError as error:
@@ -50,7 +53,28 @@ def compile_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S)
     except QwenperfError as error:
         said = [line for line in done.stderr.strip().splitlines() if line]
         told = said[-1].removeprefix("qwenperf: error: ") if said else f"exit code {done.returncode}, and {error}"
-        raise MeasurementError(f"{side.name} ({side.label}) gives no record of compiled programs: {told}") from error
+        kind = UsageError if done.returncode == UsageError.exit_code else MeasurementError
+        raise kind(f"{side.name} ({side.label}) gives no record of compiled programs: {told}") from error
+    if record.cases and all(case.extra.get("exit_code") == UsageError.exit_code for case in record.cases):
+        raise UsageError(f"{side.name} ({side.label}): {record.cases[0].error}")
+    return record
+
+
+def _run(command: Sequence[str], side: Side, limit_s: float) -> subprocess.CompletedProcess[str]:
+    """Run a side's command; one that is not waited for to its end is asked to end, and leaves nothing behind."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=side.child_environ(os.environ),
+        cwd=side.root,
+    ) as child:  # fmt: skip
+        try:
+            said = child.communicate(timeout=limit_s)
+        except BaseException:
+            child.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                child.communicate(timeout=_GRACE_S)
+            child.kill()
+            raise
+    return subprocess.CompletedProcess(command, child.returncode, *said)
 
 
 def with_engine_of(side: Side, record: AotRecord, own: Side) -> AotRecord:

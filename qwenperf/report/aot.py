@@ -30,13 +30,18 @@ LEGEND = (
 )
 
 
-def aot_report(record: AotRecord, place: str = "") -> Iterator[RenderableType]:
-    """Yield the whole report: targets, tables, what each program does, remarks, what failed, where the record is."""
+def aot_report(record: AotRecord, place: str = "", operations: int = 0) -> Iterator[RenderableType]:
+    """Yield the whole report: targets, tables, what each program does, remarks, what failed, where the record is.
+
+    With ``operations`` that many of the costliest ones of each program follow the tables.
+    """
     yield from (Text(target_line(case)) for case in _one_a_target(record.cases))
     for title, cases in groups(record.cases):
         yield Text(f"\n{title}", style="bold")
         yield aot_table(cases)
         yield from map(Text, remarks(cases))
+    for case in record.cases if operations else ():
+        yield from operations_report(case, operations)
     yield Text(LEGEND, style="dim")
     yield from (finding_line(one) for one in _findings(record))
     yield from problems(record)

@@ -1,6 +1,7 @@
 """``qwenperf aot``: what it prints, what it keeps, and what it ends with."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -41,10 +42,14 @@ def test_the_record_is_one_document_on_stdout_and_on_disk(compiled):
 def test_the_table_says_what_is_an_estimate_and_what_is_missing(cli, tmp_path):
     """People read a table a program; a target without a compiler is told there, and ends with 5."""
     command, _, run = cli
-    done = run(command("aot", *SMALL, "--target", "cpu,cuda", "--out", tmp_path / "out"), tmp_path)
+    (tmp_path / "budgets.toml").write_text('[tool.qwenperf.budgets."*"]\ncompiles_steady = { max = 0 }\n')
+    asked = ("--target", "cpu,cuda", "--operations", 2, "--budgets", "budgets.toml", "--out", tmp_path / "out")
+    done = run(command("aot", *SMALL, *asked), tmp_path)
     assert done.returncode == 5, done.stderr
     assert "cuda is not available because" in done.stdout
     assert "decode_step" in done.stdout
+    assert "layers.py:" in done.stdout
+    assert "budgets.toml has no budget of compiled programs" in done.stderr
     assert "an estimate" in done.stdout
     assert "record: " in done.stdout
 
@@ -67,6 +72,8 @@ def test_targets_are_listed_without_compiling(cli, tmp_path):
         (("v5e-1",), 2, "targets go after --target"),
         (("--suite", "quick", "--model", "tiny"), 2, "exclude each other"),
         (("--json", "diff", "a", "b"), 2, "go after `diff`"),
+        (("--json", "--operations", "3"), 2, "--json has the operations"),
+        ((*SMALL, "--target", "cpu", "--time-limit", "nan"), 2, "--time-limit"),
         (("--model", "tinny"), 2, "Did you mean 'tiny'"),
         (("--jobs", "0"), 2, "--jobs"),
         ((*SMALL, "--target", "cuda"), 4, "cuda is not available because"),
@@ -79,6 +86,18 @@ def test_what_cannot_be_done_is_told_and_ends_with_its_code(cli, arguments, code
     assert told in done.stderr + done.stdout
     assert done.returncode == code
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_two_compilations_in_two_processes_give_one_record(cli, tmp_path):
+    """For a chip of one device and for one of two, everything is the same but the time that it took."""
+    command, _, run = cli
+    asked = ("--target", "v5e-1,v7x-1", "--jobs", 1, "--no-remember", "--json")
+    first, second = (
+        aot_loads(run(command("aot", *SMALL, *asked, "--out", tmp_path / name), tmp_path).stdout).cases for name in "ab"
+    )
+    assert [case.status for case in first] == [Status.MEASURED] * 4, [case.error for case in first]
+    assert [replace(case, compile_s=None) for case in first] == [replace(case, compile_s=None) for case in second]
 
 
 def test_progress_says_how_each_program_ended():

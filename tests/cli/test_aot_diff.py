@@ -71,7 +71,10 @@ def test_quarantine_excuses_a_program_for_a_while(saved, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("{base}", "HEAD"), "give two of them"),
+        (("{base}", "HEAD"), "Give two of them"),
+        (("{base}", "nope"), "'nope' is none: no such file, and no folder with aot.json"),
+        (("--target", "v5e-3"), "unknown target 'v5e-3'"),
+        (("--engines", "cached", "nope"), "'nope'"),
         (("{base}", "{head}", "--jax", "0.10.1", "0.10.2"), "--jax has no meaning for two saved records"),
         (("{base}", "{head}", "--batch", "8"), "--batch has no meaning for two saved records"),
         (("main", "topic", "--jax", "0.10.1", "0.10.2"), "exclude each other"),

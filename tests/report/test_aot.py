@@ -83,6 +83,16 @@ def test_the_costliest_operations_come_with_their_lines(bad):
     assert "900 MB 0.800 500 us   24 matmul bf16[1,9728] layers.py:20" in text
 
 
+def test_operations_are_in_the_report_where_they_are_asked_for(bad, refused, text):
+    """Those of each program below its id, and none of a program that is not there."""
+    record = made.record(bad, refused)
+    asked = render(aot_report(record, operations=1))
+    assert asked.count("matmul") == 1
+    assert bad.id in asked
+    assert max(map(len, asked.splitlines())) <= 80
+    assert "matmul" not in text
+
+
 def test_a_difference_shows_a_table_for_what_changed_and_a_line_for_what_did_not(bad):
     """With the explanation below it."""
     base = made.record(made.good_case(), made.good_case(target="v5e-1"))

@@ -1,0 +1,65 @@
+"""A side of a difference is asked through its own command, and what that says is passed on."""
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qwenperf.errors import MeasurementError, UsageError
+from qwenperf.lab.aot_sides import compile_side
+from qwenperf.lab.sides import Side
+from qwenperf.schema.codec import dumps
+from qwenperf.schema.records import Status
+
+_SPEC = importlib.util.spec_from_file_location("aot_records", Path(__file__).parents[1] / "gate" / "aot_records.py")
+made = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(made)
+
+
+@pytest.fixture
+def side(tmp_path):
+    """Make a side whose interpreter is a script."""
+
+    def make(body):
+        script = tmp_path / "python"
+        script.write_text(f"#!/bin/sh\n{body}\n")
+        script.chmod(0o755)
+        return Side(name="base", label="main", kind="revision", root=tmp_path, python=str(script))
+
+    return make
+
+
+def prints(record, code, tmp_path):
+    (tmp_path / "record.json").write_text(dumps(record))
+    return f"cat record.json; exit {code}"
+
+
+def test_a_record_is_read_whatever_its_verdict(side, tmp_path):
+    """A budget of its own that fails is no matter of the difference."""
+    assert compile_side(side(prints(made.record(), 1, tmp_path)), ()) == made.record()
+
+
+def test_what_a_side_refuses_is_a_wrong_usage(side, tmp_path):
+    """Before it compiles anything, with its own words."""
+    with pytest.raises(UsageError, match=r"base \(main\).*unknown target 'v5e-3'"):
+        compile_side(side("echo \"qwenperf: error: unknown target 'v5e-3'.\" >&2; exit 2"), ())
+    refused = replace(
+        made.good_case(), program=None, status=Status.MISSING, error="no such engine", extra={"exit_code": 2}
+    )
+    with pytest.raises(UsageError, match=r"base \(main\): no such engine"):
+        compile_side(side(prints(made.record(refused), 2, tmp_path)), ())
+
+
+def test_a_side_that_breaks_was_not_compiled(side):
+    """Its last words are told."""
+    with pytest.raises(MeasurementError, match="it is broken"):
+        compile_side(side("echo 'it is broken' >&2; exit 70"), ())
+
+
+def test_a_side_that_takes_too_long_is_asked_to_end(side, tmp_path):
+    """So that it can remove what it has made."""
+    body = "trap 'touch ended; exit 130' INT\nwhile :; do sleep 0.02; done"
+    with pytest.raises(MeasurementError, match="was not compiled within"):
+        compile_side(side(body), (), limit_s=0.3)
+    assert (tmp_path / "ended").exists()

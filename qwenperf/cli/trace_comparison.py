@@ -10,9 +10,9 @@ from pathlib import Path
 
 from qwenperf.cli.explain import read_comparison
 from qwenperf.cli.files import is_there
-from qwenperf.cli.traced_case import TracedCase, known_summary, new_tokens
-from qwenperf.errors import MeasurementError, NothingMeasuredError, RecordError
-from qwenperf.gate.speed import request_times
+from qwenperf.cli.traced_case import TracedCase, known_summary
+from qwenperf.errors import NothingMeasuredError, RecordError
+from qwenperf.gate.speed import token_times
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 
 RECORD = "comparison.json"
@@ -43,7 +43,7 @@ def traced_sides(place: Path) -> tuple[Mapping[str, TracedCase], ...]:
 
 def _sides(case: ComparedCase, record: ComparisonRecord, folder: Path) -> Iterator[tuple[str, TracedCase]]:
     summaries, files = (_told(case, name) for name in ("trace_summaries", "traces"))
-    times = _times(case, record)
+    times = token_times(record.pairs, case)
     for side in _SIDES:
         told, file = summaries.get(side), files.get(side)
         told = told if isinstance(told, Mapping) else None
@@ -56,16 +56,6 @@ def _sides(case: ComparedCase, record: ComparisonRecord, folder: Path) -> Iterat
 def _told(case: ComparedCase, name: str) -> Mapping[str, object]:
     found = case.extra.get(name)
     return found if isinstance(found, Mapping) else {}
-
-
-def _times(case: ComparedCase, record: ComparisonRecord) -> dict[str, float]:
-    """Return the seconds of a token of either side, as the pairs timed it."""
-    tokens = new_tokens(case.spec)
-    try:
-        times = request_times(record.pairs, case)
-    except (MeasurementError, ValueError, ArithmeticError):  # times that no clock gives
-        return {}
-    return {side: seconds / tokens for side, seconds in times.items()} if tokens else {}
 
 
 def _why(record: ComparisonRecord) -> str:

@@ -36,15 +36,23 @@ def _whole(pairs: Sequence[PairRecord], case: str, stage: int) -> list[Sequence[
     ]
 
 
-def request_times(pairs: Sequence[PairRecord], case: ComparedCase) -> dict[str, float]:
-    """Return the seconds of a request in base and in head; empty where no pair is whole.
+def token_times(pairs: Sequence[PairRecord], case: ComparedCase) -> dict[str, float]:
+    """Return the seconds of a token in base and in head, its share of the prefill included; empty where unknown.
 
     Those of the confirmation, in which traces are taken, or else of the first stage. Head's are base's with the median
     difference of the pairs: so they differ by what was judged, and not by what the machine did between two trials.
-
-    Raises:
-      MeasurementError: a time that no clock gives.
     """
+    workload = case.spec.get("workload")
+    tokens = workload.get("new_tokens") if isinstance(workload, Mapping) else None
+    if not isinstance(tokens, int) or tokens < 1:
+        return {}
+    try:
+        return {side: seconds / tokens for side, seconds in _request_times(pairs, case).items()}
+    except (MeasurementError, ValueError, ArithmeticError):  # times that no clock gives
+        return {}
+
+
+def _request_times(pairs: Sequence[PairRecord], case: ComparedCase) -> dict[str, float]:
     for stage in (2, 1):
         whole = _whole(pairs, case.id, stage)
         if whole:
@@ -109,14 +117,16 @@ def speed_verdict(
     text = f"{_told(first)}{reason}"
     if outcome is Outcome.INCONCLUSIVE:
         return inconclusive(GATE, text, detail=notes, advice=_sentence(first.settle), **data)
-    slower = _slower_operations(case) if outcome is Outcome.FAIL else ()
+    slower = _slower_operations(case, pairs) if outcome is Outcome.FAIL else ()
     return Verdict(gate=GATE, outcome=outcome, summary=text, detail=(*slower, *notes), data=data)
 
 
-def _slower_operations(case: ComparedCase) -> tuple[str, ...]:
-    """Return what took longer in head's trace than in base's, and why a side has no trace."""
+def _slower_operations(case: ComparedCase, pairs: Sequence[PairRecord]) -> tuple[str, ...]:
+    """Return what took longer in head's trace than in base's, what neither shows, and why a side has no trace."""
     summaries, remarks = (case.extra.get(name) for name in ("trace_summaries", "trace_remarks"))
-    slower = top_lines(summaries.get("base"), summaries.get("head")) if isinstance(summaries, Mapping) else ()
+    slower: tuple[str, ...] = ()
+    if isinstance(summaries, Mapping):
+        slower = top_lines(summaries.get("base"), summaries.get("head"), timed=token_times(pairs, case))
     told = remarks.items() if isinstance(remarks, Mapping) else ()
     return (*slower, *(f"trace of {side}: {text}" for side, texts in told for text in texts))
 

@@ -5,9 +5,10 @@ All differences add up to the difference of the steps: what is not explained sho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from qwenperf import units
@@ -136,18 +137,25 @@ def diff(base: Any, head: Any, *, timed_base_s: float | None = None, timed_head_
     )
 
 
-def top_lines(base: Any, head: Any, most: int = 3) -> tuple[str, ...]:
+def top_lines(
+    base: Any, head: Any, most: int = 3, *, timed: Mapping[str, float] = MappingProxyType({})
+) -> tuple[str, ...]:
     """Return the lines on what slowed a token most from ``base`` to ``head``, two ``trace_summary``.
 
+    ``timed`` are the seconds of a token without a profiler, by side; what the traces leave of that is the last line.
     Never raises: a record without traces explains nothing, and that must not cost a verdict.
     """
     try:
-        found = diff(base, head)
+        found = diff(base, head, timed_base_s=timed.get("base"), timed_head_s=timed.get("head"))
     except Exception:  # noqa: BLE001  (records of any age and origin)
         return ()
-    if found.difference_s <= 0:
-        return ()
-    return tuple(one.line() for one in found.changes[:most] if one.difference_s > 0)
+    lines = [one.line() for one in found.changes[:most] if one.difference_s > 0] if found.difference_s > 0 else []
+    if found.unexplained_s is not None and not found.reconciles():
+        change = signed(timed["head"] - timed["base"])
+        lines.append(
+            f"the traces leave {signed(found.unexplained_s)} a token of the {change} that was timed unexplained"
+        )
+    return tuple(lines)
 
 
 def _changes(old: PerToken, new: PerToken) -> Iterator[Change]:

@@ -8,7 +8,7 @@ import pytest
 
 from qwenperf.gate.comparison import exit_code, judge_comparison
 from qwenperf.gate.saved import compare_saved
-from qwenperf.gate.speed import decide_cases, request_times
+from qwenperf.gate.speed import decide_cases, token_times
 from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideEvidence, SideRecord
 from qwenperf.schema.records import Outcome, Status, metric
@@ -17,6 +17,7 @@ from qwenperf.stats.spending import Plan
 
 CASE = "4x128/cached/b1-p16-n64-f32"
 PLAN = Plan()
+TEN_TOKENS = {"workload": {"new_tokens": 10}}
 EVIDENCE = SideEvidence(
     tokens=((1, 2, 3),),
     programs={"decode_step": "same"},
@@ -57,6 +58,7 @@ def compare():
         plan=None,
         environment=ENVIRONMENT,
         case_extra=None,
+        spec=None,
     ):
         record = ComparisonRecord(
             id="c",
@@ -65,7 +67,7 @@ def compare():
             head=SideRecord(label="b", kind="revision", environment=environment),
             plan={"margin": 0.03, **(plan or {})},
             declared=(CASE,),
-            cases=(ComparedCase(id=CASE, base=base, head=head, extra=case_extra or {}),),
+            cases=(ComparedCase(id=CASE, base=base, head=head, extra=case_extra or {}, spec=spec or {}),),
             pairs=(*pairs, *confirming),
             extra=extra or {},
         )
@@ -155,14 +157,26 @@ def test_cpu_time_is_told_by_the_median_of_the_pairs_also_of_an_even_number(comp
     assert outcome(compare(pairs), "speed").data["cpu"] == pytest.approx(0.02, abs=1e-3)
 
 
-def test_a_request_takes_in_head_what_the_pairs_say_longer_than_in_base():
+def test_a_token_takes_in_head_what_the_pairs_say_longer_than_in_base():
     """As the fresh pairs say where there are some; of trials with several requests, for one."""
-    case = ComparedCase(id=CASE, repeats=4)
+    case = ComparedCase(id=CASE, repeats=4, spec=TEN_TOKENS)
     pairs = make_pairs(1.5, 3, noise=0)
-    assert request_times(pairs, case) == {"base": pytest.approx(0.25), "head": pytest.approx(0.375)}
+    assert token_times(pairs, case) == {"base": pytest.approx(0.025), "head": pytest.approx(0.0375)}
     pairs += make_pairs(1.2, 2, stage=2, noise=0)
-    assert request_times(pairs, case)["head"] == pytest.approx(0.3)
-    assert request_times((), case) == {}
+    assert token_times(pairs, case)["head"] == pytest.approx(0.03)
+    assert token_times((), case) == token_times(pairs, dataclasses.replace(case, spec={})) == {}
+
+
+def test_a_failure_tells_what_the_traces_do_not_show_of_it(compare):
+    """A trial of one request of ten tokens takes a second, and the slowdown is not where the traces look."""
+    traces = {"trace_summaries": {"base": trace_of(0.002), "head": trace_of(0.002)}}
+    changed = dataclasses.replace(EVIDENCE, programs={"decode_step": "other"})
+    confirming = make_pairs(1.1, 12, stage=2, noise=0)
+    failed = outcome(
+        compare(make_pairs(1.1, 20, noise=0), confirming=confirming, head=changed, case_extra=traces, spec=TEN_TOKENS),
+        "speed",
+    )
+    assert failed.detail[0] == "the traces leave +10.0 ms a token of the +10.0 ms that was timed unexplained"
 
 
 def test_a_trace_that_was_lost_is_told_where_it_would_explain_a_failure(compare):

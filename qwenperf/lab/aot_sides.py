@@ -29,6 +29,9 @@ LIMIT_S = 3600.0
 _GRACE_S = 10.0
 """Seconds that an interrupted command has to end its own processes and to remove its folders."""
 
+_INTERRUPTED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 2); os.execvp(sys.argv[1], sys.argv[1:])"
+"""Has Linux interrupt a command (2) as soon as the process that started it is gone (1), however that ended."""
+
 _VERSION = re.compile(r"\d+(\.\w+)+")
 
 
@@ -62,10 +65,11 @@ def compile_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S)
 
 def _run(command: Sequence[str], side: Side, limit_s: float) -> subprocess.CompletedProcess[str]:
     """Run a side's command; one that is not waited for to its end is asked to end, and leaves nothing behind."""
+    watched = [sys.executable, "-I", "-c", _INTERRUPTED] if sys.platform == "linux" else []
+    environ = side.child_environ(os.environ)
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=side.child_environ(os.environ),
-        cwd=side.root,
-    ) as child:  # fmt: skip
+        [*watched, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ, cwd=side.root
+    ) as child:
         try:
             said = child.communicate(timeout=limit_s)
         except BaseException:

@@ -1,6 +1,9 @@
 """A side of a difference is asked through its own command, and what that says is passed on."""
 
 import importlib.util
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,3 +66,26 @@ def test_a_side_that_takes_too_long_is_asked_to_end(side, tmp_path):
     with pytest.raises(MeasurementError, match="was not compiled within"):
         compile_side(side(body), (), limit_s=0.3)
     assert (tmp_path / "ended").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another system tells no process of another's end")
+def test_a_side_ends_with_whoever_asked_for_it(side, tmp_path):
+    """Also where that was killed, and could say nothing."""
+    made_side = side("trap 'touch ended; exit 130' INT\ntouch begun\nwhile :; do sleep 0.02; done")
+    words = f"name='base', label='main', kind='revision', root=Path({str(tmp_path)!r}), python={made_side.python!r}"
+    code = (
+        "from pathlib import Path\nfrom qwenperf.lab.aot_sides import compile_side\nfrom qwenperf.lab.sides import Side\n"
+        f"compile_side(Side({words}), ())"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as asking:
+        wait_for(tmp_path / "begun")
+        asking.kill()
+    wait_for(tmp_path / "ended")
+
+
+def wait_for(file):
+    """Wait until a file is there; a test that waits too long fails."""
+    end = time.monotonic() + 30.0
+    while not file.exists():
+        assert time.monotonic() < end, f"no {file.name}"
+        time.sleep(0.02)

@@ -74,7 +74,8 @@ def test_a_side_ends_with_whoever_asked_for_it(side, tmp_path):
     made_side = side("trap 'touch ended; exit 130' INT\ntouch begun\nwhile :; do sleep 0.02; done")
     words = f"name='base', label='main', kind='revision', root=Path({str(tmp_path)!r}), python={made_side.python!r}"
     code = (
-        "from pathlib import Path\nfrom qwenperf.lab.aot_sides import compile_side\nfrom qwenperf.lab.sides import Side\n"
+        "from pathlib import Path\nfrom qwenperf.lab.aot_sides import compile_side\n"
+        "from qwenperf.lab.sides import Side\n"
         f"compile_side(Side({words}), ())"
     )
     with subprocess.Popen([sys.executable, "-c", code]) as asking:

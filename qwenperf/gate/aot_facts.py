@@ -41,14 +41,17 @@ class Fact:
         return case.program is not None and not set(self.fields).isdisjoint(case.program.unstable)
 
 
-def copied(program: ProgramAnalysis, kind: str | None = None) -> tuple[int, int]:
+def copied(program: ProgramAnalysis, kind: str | None = None) -> tuple[int, int] | None:
     """Return how often copies of one kind, or of all, run in one call, and the bytes that they write.
 
-    Totals that were kept when the record was made count copies that its list leaves out.
+    Totals that were kept when the record was made count copies that its list leaves out; an older record has none, and
+    ``None`` is what is known of it where its list was cut.
     """
     totals = program.extra.get("copies_by_kind")
     if isinstance(totals, Mapping):
         found = [(one["count"], one["bytes"]) for name, one in totals.items() if kind in (None, name)]
+    elif program.extra.get("copies_found", 0) > len(program.copies):
+        return None
     else:
         found = [(one.runs, one.bytes * one.runs) for one in program.copies if kind in (None, one.kind)]
     return sum(count for count, _ in found), sum(size for _, size in found)
@@ -130,10 +133,17 @@ def _names(name: str, words: str) -> Fact:
     return Fact(name=name, unit="count", direction=_LOWER, words=words, read=count, fields=(name,))
 
 
+def _copied(kind: str | None, which: int) -> Read:
+    def reckon(program: ProgramAnalysis) -> float | None:
+        found = copied(program, kind)
+        return None if found is None else found[which]
+
+    return _of_program(reckon)
+
+
 def _copies(name: str, kind: str, words: str) -> tuple[Fact, Fact]:
     """Return the bytes and the number of the copies of one kind."""
-    size = _of_program(lambda program: copied(program, kind)[1])
-    count = _of_program(lambda program: copied(program, kind)[0])
+    size, count = _copied(kind, 1), _copied(kind, 0)
     return (
         Fact(name=f"{name}_bytes", unit="bytes", direction=_LOWER, words=words, read=size, fields=("copies",)),
         Fact(name=f"{name}s", unit="count", direction=_LOWER, words=f"number of {name}s", read=count,
@@ -160,7 +170,7 @@ _DEFINED = (
     _size("flops", "arithmetic", "flop"),
     Fact(
         name="copied_bytes", unit="bytes", direction=_LOWER, words="bytes copied", fields=("copies",),
-        read=_of_program(lambda program: copied(program)[1]),
+        read=_copied(None, 1),
     ),
     *_copies("relayout", "relayout", "bytes copied to another layout"),
     *_copies("upcast", "upcast", "bytes copied to a wider type"),

@@ -112,6 +112,8 @@ def test_copies_that_a_record_does_not_list_count_too():
     case = made.good_case(made.good_program(copies=(made.RELAYOUT,), extra={"copies_by_kind": totals}))
     seen = {name: FACTS[name].value(case) for name in ("relayouts", "relayout_bytes", "slices", "copied_bytes")}
     assert seen == {"relayouts": 900, "relayout_bytes": 9000, "slices": 0, "copied_bytes": 9007}
+    older = made.good_case(made.good_program(copies=(made.RELAYOUT,), extra={"copies_found": 2}))
+    assert FACTS["relayout_bytes"].value(older) is None
 
 
 def test_a_kept_budget_passes():

@@ -97,8 +97,8 @@ def _of_files(files: Sequence[Path]) -> list[TracedCase]:
             broken.append(error)
     if not found:
         raise broken[0]
-    for error in broken[:_MOST_TOLD]:
-        say(f"left out: {error.message}")
+    for one in broken[:_MOST_TOLD]:
+        say(f"left out: {one.message}")
     if len(broken) > _MOST_TOLD:
         say(f"left out: {len(broken) - _MOST_TOLD} more that cannot be read")
     return found

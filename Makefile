@@ -50,7 +50,7 @@ asv-quick: setup ## check the ASV suite, then one quick real run of it in this e
 ci: lint test perf slow aot asv-quick ## everything that must be green, 40 minutes at most
 
 lock: setup ## resolve requirements/lock.txt anew, for every Python and platform
-	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 --group dev --extra profile --no-header pyproject.toml --output-file requirements/lock.txt
+	$(UV) pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 --group dev --extra profile --extra service --no-header pyproject.toml --output-file requirements/lock.txt
 
 docs: setup ## write the generated pages
 	$(BIN)/python tools/generate_docs.py

@@ -58,6 +58,10 @@ class RecordError(UsageError):
     """A record (run.json) that cannot be read; names the file and the key."""
 
 
+class FormatError(UsageError):
+    """Another tool's file that cannot be read, or a run that its format cannot hold; names the file and the key."""
+
+
 class CapacityError(UsageError):
     """A request that does not fit the pre-allocated cache, refused before anything runs."""
 
@@ -72,6 +76,10 @@ class OutputError(UsageError):
     """A place that cannot be written to."""
 
     default_advice = "Give a writable folder with --out."
+
+
+class StoreError(UsageError):
+    """A store of runs that cannot be reached, read or written, or that would say two things; names its URL."""
 
 
 class EnvironmentUnfitError(QwenperfError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 
 from qwenperf.schema.metrics import Direction, Kind
@@ -21,6 +23,18 @@ def environment_differences(base: Json, head: Json) -> dict[str, str]:
         for name in STABLE
         if base and head and base.get(name) != head.get(name)
     }
+
+
+def environment_key(environment: Json) -> str:
+    """Return 16 hexadecimal digits, equal where ``environment_differences`` finds none; ``""`` of no environment.
+
+    Where another tool described the machine, none of our fields is there: then everything that it said counts.
+    """
+    known = {name: environment[name] for name in STABLE if environment.get(name) is not None}
+    said = known or {name: value for name, value in environment.items() if name != "volatile"}
+    if not said:
+        return ""
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def lost_metrics(base: Mapping[str, Metric], head: Mapping[str, Metric]) -> list[str]:

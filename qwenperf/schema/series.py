@@ -54,3 +54,4 @@ class Series:
     direction: Direction
     kind: Kind
     points: tuple[Point, ...] = ()
+    extra: Mapping[str, object] = field(default_factory=dict)

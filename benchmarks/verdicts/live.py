@@ -73,7 +73,7 @@ def run(log: LiveLog, asked: argparse.Namespace) -> int:
     log.settings({"case": case.id, "rounds": asked.rounds, "trial_s": asked.trial, "looks": list(plan.looks)})
     log.mend()
     bench = Bench(
-        root=own_code(_root()), case=case, plan=plan, options=options, out=asked.folder, shares={},
+        root=own_code(_root()), case=case, plan=plan, options=options, out=asked.folder, products={},
         commit=describe_commit(_root()),
     )  # fmt: skip
     if any(KINDS[name].slowdown and count for name, count in wanted.items()):
@@ -125,7 +125,7 @@ def _peer(bench: Bench, kind: Kind) -> dict[str, Any]:
 
 
 def _calibrated(bench: Bench, log: LiveLog, rounds: int) -> Bench:
-    """Return ``bench`` with the shares of the calibration, which is made once and written down."""
+    """Return ``bench`` with the products of the calibration, which is made once and written down."""
     found = log.calibration()
     if found is None:
         _say("calibrating the slowed engine")
@@ -133,7 +133,7 @@ def _calibrated(bench: Bench, log: LiveLog, rounds: int) -> Bench:
         found = calibrate(bench.case, SLOWDOWNS, run_apart(bench.root, environ, rounds))
         log.add({"calibration": found})
     _say(f"calibrated: {dict(zip(found['wanted'], found['median'], strict=True))}")
-    return replace(bench, shares=dict(zip(found["wanted"], found["shares"], strict=True)))
+    return replace(bench, products=dict(zip(found["wanted"], found["products"], strict=True)))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.verdicts.live_kinds import Kind
-from benchmarks.verdicts.slowed import ENGINE, SHARE
+from benchmarks.verdicts.slowed import ENGINE, PRODUCTS
 from qwenperf.cli.compare_progress import PairProgress
 from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.lab import machine
@@ -35,14 +35,14 @@ _OF_THE_MACHINE = ("cpu_model", "cores", "kernel", "jax", "jaxlib", "python")
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What all comparisons of a live run share; ``shares`` are steps taken twice, by the slowdown that they make."""
+    """What all comparisons of a live run share; ``products``: needless ones a step, by the slowdown they make."""
 
     root: Path
     case: Case
     plan: Plan
     options: PairOptions
     out: Path
-    shares: Mapping[float, float]
+    products: Mapping[float, float]
     commit: Mapping[str, Any]
 
     def sides(self, kind: Kind) -> tuple[Side, Side]:
@@ -50,7 +50,7 @@ class Bench:
         base = Side(name="base", label="this code", kind="same", root=self.root, python=sys.executable)
         if not kind.slowdown:
             return base, replace(base, name="head")
-        environ = {SHARE: str(self.shares[kind.slowdown])}
+        environ = {PRODUCTS: str(self.products[kind.slowdown])}
         return base, replace(base, name="head", label=kind.title, kind="engine", engine=ENGINE, environ=environ)
 
     def compare(self, kind: Kind, say: Callable[[str], None]) -> tuple[ComparisonRecord, float]:

@@ -1,8 +1,9 @@
-"""Our cached engine, really slower: it takes a share of its decode steps twice. And how much slower that makes it.
+"""Our cached engine, really slower: each decode step does needless products. And how much slower that makes it.
 
-`benchmarks.verdicts.slowed:make` is an engine for `qwenperf compare --engines`; the share comes from the environment,
-because a factory is given a model and a capacity alone. `python -m benchmarks.verdicts.slowed` measures shares against
-the plain engine in one process, by turns. Which share makes 10% is found out by `calibrate`, in processes of their own.
+`benchmarks.verdicts.slowed:make` is an engine for `qwenperf compare --engines`; how many products comes from the
+environment, because a factory is given a model and a capacity alone. `python -m benchmarks.verdicts.slowed` measures
+numbers of products against the plain engine in one process, by turns. How many make 10% is found out by `calibrate`, in
+processes of their own.
 """
 
 from __future__ import annotations
@@ -19,60 +20,74 @@ from typing import Any
 from qwenperf.errors import ConfigError, MeasurementError
 from qwenperf.workloads.case import Case
 
-SHARE = "QWENPERF_VERDICTS_SHARE"
+PRODUCTS = "QWENPERF_VERDICTS_PRODUCTS"
 ENGINE = "benchmarks.verdicts.slowed:make"
-ROUNDS = 40
-CLOSE = 0.01
-"""Distance from the wanted slowdown, in the median of the processes, that is good enough."""
+ROUNDS = 15
+CLOSE = 0.02
+"""Distance from the wanted slowdown at which the median of fresh processes is nothing but their noise."""
+
+_WIDTH = 128
+_MANY = 60.0
+"""Products a step of the measurement that tells what one costs."""
+
+_LEAST_GAIN = 5e-4
+"""Of a request, by one product a step; noise that says less would ask for thousands."""
 
 _TRIAL_S = 0.03
 _LIMIT_S = 300
 
 
 def make(model: Any, capacity: int) -> Any:
-    """Return the engine with the share that the environment asks for."""
+    """Return the engine with as many products a step as the environment asks for."""
     try:
-        share = float(os.environ[SHARE])
+        products = float(os.environ[PRODUCTS])
     except (KeyError, ValueError):
         raise ConfigError(
-            f"{SHARE} is no number.", advice="Set it to the share of steps that are taken twice."
+            f"{PRODUCTS} is no number.", advice="Set it to the needless products of a decode step."
         ) from None
-    return slowed_engine(model, capacity, share)
+    return slowed_engine(model, capacity, products)
 
 
-def slowed_engine(model: Any, capacity: int, share: float) -> Any:
-    """Return the cached engine with ``share`` of its decode steps taken twice."""
+def slowed_engine(model: Any, capacity: int, products: float) -> Any:
+    """Return the cached engine with ``products`` needless products in each of its decode steps, on average."""
     from qwenperf.decode.build import build_engine
     from qwenperf.decode.rung import steps_of
     from qwenperf.workloads.engine import parse_engine
 
     settings = parse_engine("cached")
-    step = repeating(steps_of(settings).decode_step, share)
-    return build_engine(model, settings, capacity=capacity, step=step, name=f"cached, {share:.4f} of its steps twice")
+    step = wasting(steps_of(settings).decode_step, products)
+    return build_engine(model, settings, capacity=capacity, step=step, name=f"cached, {products:.2f} needless products")
 
 
-def repeating(inner: Any, share: float) -> Any:
-    """Return ``inner`` as a step that is taken twice at ``share`` of the positions, evenly spread; tokens stay."""
+def wasting(inner: Any, products: float) -> Any:
+    """Return ``inner`` as a step with ``products`` needless ones on average, evenly over positions; tokens stay.
+
+    Small products, not whole steps taken twice: those can only be counted out in whole steps of a request, each of
+    which copies the cache and makes some 4%.
+    """
     import jax
     import jax.numpy as jnp
+    import numpy as np
+
+    matrix = np.random.default_rng(0).normal(size=(_WIDTH, _WIDTH)).astype(np.float32) / np.sqrt(_WIDTH)
 
     def counted(position: jax.Array) -> jax.Array:
-        return jnp.floor(jnp.float32(share) * position.astype(jnp.float32)).astype(jnp.int32)
+        return jnp.floor(jnp.float32(products) * position.astype(jnp.float32)).astype(jnp.int32)
 
     def step(params: Any, tokens: jax.Array, state: Any, tables: Any, *, config: Any) -> Any:
-        def again(_: jax.Array, tokens_B: jax.Array) -> jax.Array:
-            wasted = inner(params, tokens_B, state, tables, config=config)
-            # Never true, and the compiler cannot know it: the second step is neither left out nor shared.
-            return jnp.where(wasted.logits[:, 0] > 1e30, wasted.token, tokens_B)
-
-        times = counted(state.length + jnp.int32(1)) - counted(state.length)
-        return inner(params, jax.lax.fori_loop(jnp.int32(0), times, again, tokens), state, tables, config=config)
+        times = (counted(state.length + jnp.int32(1)) - counted(state.length)).reshape(-1)[0]
+        start = jnp.broadcast_to(tokens.reshape(-1)[:1].astype(jnp.float32), (1, _WIDTH))
+        wasted = jax.lax.fori_loop(jnp.int32(0), times, lambda _, x: jnp.tanh(x @ matrix), start)
+        # Never true, and the compiler cannot know it: the products are neither left out nor shared.
+        return inner(
+            params, jnp.where(wasted.sum() > 1e30, jnp.zeros_like(tokens), tokens), state, tables, config=config
+        )
 
     return step
 
 
-def measure(case: Case, shares: Sequence[float], rounds: int = ROUNDS) -> list[float]:
-    """Return the relative slowdown of requests that each share makes: the median of rounds there and back again."""
+def measure(case: Case, products: Sequence[float], rounds: int = ROUNDS) -> list[float]:
+    """Return the relative slowdown of requests by each number of products: the median of rounds there and back again."""
     import numpy as np
 
     from qwenperf.decode.build import build_engine
@@ -85,7 +100,7 @@ def measure(case: Case, shares: Sequence[float], rounds: int = ROUNDS) -> list[f
     model, capacity = load_model(case.model, work.dtype, seed=case.seed), work.prompt_length + work.new_tokens
     prompt_BT = make_prompt(work, vocab_size=model.config.vocab_size, tokenizer=model.tokenizer, seed=case.seed)
     engines = [build_engine(model, "cached", capacity=capacity)]
-    engines += [slowed_engine(model, capacity, share) for share in shares]
+    engines += [slowed_engine(model, capacity, count) for count in products]
     with CompileLog() as log:
         clock = Clock(log)
         runs = [lambda engine=engine: engine.generate(prompt_BT, work.new_tokens) for engine in engines]
@@ -101,40 +116,35 @@ def measure(case: Case, shares: Sequence[float], rounds: int = ROUNDS) -> list[f
     return [float(value) for value in np.median(taken[:, 1:] / taken[:, :1], axis=0) - 1]
 
 
-def calibrate(case: Case, wanted: Sequence[float], run: Any, *, processes: int = 3, tries: int = 4) -> dict[str, Any]:
-    """Find the shares that make requests slower by ``wanted``, and say what fresh processes saw of them.
+def calibrate(case: Case, wanted: Sequence[float], run: Any, *, processes: int = 6) -> dict[str, Any]:
+    """Find how many products make requests slower by ``wanted``, and say what fresh processes saw of them.
 
-    ``run(case, shares)`` measures in a process of its own. The line through two shares is a first guess, which the
-    median of ``processes`` corrects until every slowdown is as close as ``CLOSE``.
+    ``run(case, products)`` measures in a process of its own. Processes differ by some percent, so that small numbers of
+    products tell little: the line goes through none and ``_MANY``, whose distance is far above that. Fresh processes
+    then measure what was chosen.
 
     Raises:
-      MeasurementError: it is not, after ``tries``; names what was seen.
+      MeasurementError: their median is further than ``CLOSE`` from what is wanted; names what was seen.
     """
-    trial = (min(wanted) / 2, max(wanted))
-    low, high = run(case, trial)
-    # A step that is taken twice costs about a step; noise that says otherwise would send the next guess far off.
-    gain = max((high - low) / (trial[1] - trial[0]), 0.5)
-    shares = [trial[0] + (target - low) / gain for target in wanted]
-    history = []
-    for _ in range(tries):
-        shares = [max(share, 0.0) for share in shares]
-        seen = [run(case, shares) for _ in range(processes)]
-        middle = [median(values) for values in zip(*seen, strict=True)]
-        history.append({"shares": shares, "seen": seen, "median": middle})
-        if all(abs(value - target) <= CLOSE for value, target in zip(middle, wanted, strict=True)):
-            return {"wanted": list(wanted), "shares": shares, "median": middle, "history": history}
-        shares = [share + (target - value) / gain for share, target, value in zip(shares, wanted, middle, strict=True)]
-    raise MeasurementError(
-        f"no share of repeated steps was found that slows requests by {list(wanted)}: {history[-1]['median']} at last.",
-        advice="Calibrate on a quiet machine.",
-    )
+    trials = [run(case, (0.0, _MANY)) for _ in range(processes)]
+    start, gain = median(none for none, _ in trials), median((many - none) / _MANY for none, many in trials)
+    products = [max(target - start, 0.0) / max(gain, _LEAST_GAIN) for target in wanted]
+    seen = [run(case, products) for _ in range(processes)]
+    middle = [median(values) for values in zip(*seen, strict=True)]
+    found = {"wanted": list(wanted), "products": products, "median": middle, "seen": seen, "trials": trials}
+    if any(abs(value - target) > CLOSE for value, target in zip(middle, wanted, strict=True)):
+        raise MeasurementError(
+            f"the engine that should be slower by {list(wanted)} is slower by {middle}: {found}.",
+            advice="Calibrate on a quiet machine.",
+        )
+    return found
 
 
 def run_apart(root: Path, environ: Mapping[str, str], rounds: int = ROUNDS) -> Any:
-    """Return a function that measures shares in a fresh process of the code in ``root``."""
+    """Return a function that measures products in a fresh process of the code in ``root``."""
 
-    def run(case: Case, shares: Sequence[float]) -> list[float]:
-        asked = json.dumps({"case": case.to_json(), "shares": list(shares), "rounds": rounds})
+    def run(case: Case, products: Sequence[float]) -> list[float]:
+        asked = json.dumps({"case": case.to_json(), "products": list(products), "rounds": rounds})
         done = subprocess.run(
             [sys.executable, "-P", "-m", "benchmarks.verdicts.slowed", asked],
             capture_output=True, text=True, timeout=_LIMIT_S, check=False, env=dict(environ), cwd=root,
@@ -148,9 +158,9 @@ def run_apart(root: Path, environ: Mapping[str, str], rounds: int = ROUNDS) -> A
 
 
 def main() -> None:
-    """Measure the shares of the one argument, a JSON object, and print the slowdowns as JSON."""
+    """Measure the products of the one argument, a JSON object, and print the slowdowns as JSON."""
     asked = json.loads(sys.argv[1])
-    seen = measure(Case.from_json(asked["case"]), asked["shares"], asked["rounds"])
+    seen = measure(Case.from_json(asked["case"]), asked["products"], asked["rounds"])
     print(json.dumps(seen))  # noqa: T201 - the answer is what the process is for
 
 

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -111,40 +112,39 @@ def test_small_counts_carry_the_exact_interval(parts, hits, count, low, high):
     assert (found["low"], found["high"]) == pytest.approx((low, high), abs=1e-4)
 
 
-def test_a_share_of_steps_is_taken_twice(parts):
-    """Counted by a step that shows it: 3 of 10, evenly spread."""
+def test_needless_products_are_done_and_leave_the_tokens(parts):
+    """Seen in the compiled step, which the products must not be optimised out of."""
 
     def inner(_params, tokens, state, _tables, *, config):  # noqa: ARG001
-        logits = jnp.full((1, 2), 2e30, jnp.float32)
-        return SimpleNamespace(logits=logits, token=tokens + jnp.int32(1), state=state)
+        return SimpleNamespace(token=tokens + jnp.int32(1), state=state)
 
-    step = parts.slowed.repeating(inner, 0.3)
-    taken = []
-    for position in range(20):
-        state = SimpleNamespace(length=jnp.int32(position))
-        taken.append(int(step(None, jnp.zeros(1, jnp.int32), state, None, config=None).token[0]))
-    assert sorted(set(taken)) == [1, 2]
-    assert taken.count(2) == 6
-    assert max(len(run) for run in "".join(map(str, taken)).split("2")) <= 3
+    def token(length):
+        step = parts.slowed.wasting(inner, 2.5)
+        return step(None, jnp.full(1, 7, jnp.int32), SimpleNamespace(length=length), None, config=None).token
+
+    compiled = jax.jit(token).lower(jax.ShapeDtypeStruct((), jnp.int32)).compile()
+    assert [int(compiled(jnp.int32(at))[0]) for at in range(4)] == [8] * 4
+    assert "while(" in compiled.as_text()
+    assert "dot" in compiled.as_text()
 
 
-def test_the_calibration_finds_shares_that_slow_down_by_what_is_wanted(parts):
-    """On an engine whose loop alone costs 1%, and whose steps cost 0.9% for each 1% of them."""
-    found = parts.slowed.calibrate(CASE, (0.05, 0.10), lambda _, shares: [0.01 + 0.9 * share for share in shares])
+def test_the_calibration_finds_products_that_slow_down_by_what_is_wanted(parts):
+    """On an engine whose loop alone costs 1%, and each product 0.9%."""
+    found = parts.slowed.calibrate(CASE, (0.05, 0.10), lambda _, products: [0.01 + 0.009 * one for one in products])
     assert found["median"] == pytest.approx([0.05, 0.10])
-    assert found["shares"] == pytest.approx([0.04 / 0.9, 0.1])
+    assert found["products"] == pytest.approx([4 / 0.9, 10.0])
 
 
 def test_a_calibration_that_fails_is_none(parts):
-    """Whatever share is tried, it is 30% slower."""
-    drawn = itertools.chain([[0.01, 0.02]], itertools.repeat([0.3, 0.3]))
-    with pytest.raises(MeasurementError, match="no share of repeated steps"):
+    """Whatever is tried, it is 30% slower."""
+    drawn = itertools.chain([[0.01, 0.5]] * 6, itertools.repeat([0.3, 0.3]))
+    with pytest.raises(MeasurementError, match="should be slower by"):
         parts.slowed.calibrate(CASE, (0.05, 0.10), lambda *_: next(drawn))
 
 
 def test_the_tables_count_alarms_and_misses_of_everybody(parts, log):
     """One fail of unchanged code, one slowdown that was missed."""
-    log.add({"calibration": {"wanted": [0.05, 0.1], "shares": [0.04, 0.1], "median": [0.05, 0.1]}})
+    log.add({"calibration": {"wanted": [0.05, 0.1], "products": [4.0, 10.0], "median": [0.05, 0.1]}})
     add(parts, log, "idle", 1, [1.0] * 4, Outcome.FAIL, pytest_benchmark={"alarm": True, "seconds": 9.0})
     add(parts, log, "idle", 2, [1.0] * 4)
     add(parts, log, "slow-10", 1, [1.2] * 4, Outcome.INCONCLUSIVE)

@@ -87,7 +87,7 @@ def wasting(inner: Any, products: float) -> Any:
 
 
 def measure(case: Case, products: Sequence[float], rounds: int = ROUNDS) -> list[float]:
-    """Return the relative slowdown of requests by each number of products: the median of rounds there and back again."""
+    """Return the relative slowdown of requests by each number of products: the median of rounds there and back."""
     import numpy as np
 
     from qwenperf.decode.build import build_engine

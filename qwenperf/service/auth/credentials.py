@@ -18,8 +18,9 @@ from qwenperf.service.auth.tokens import Scope, matches, split
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.problems import Problem, ServiceUnavailableError
 from qwenperf.service.settings import ServiceSettings
+from qwenperf.service.times import SECOND_US
 
-_NOTED_EVERY_US = 60 * storage.SECOND_US
+_NOTED_EVERY_US = 60 * SECOND_US
 """How exact "last used" is: a write for every request would cost more than it tells."""
 
 _FAILURES = Rate(per_s=0.2, burst=20)

@@ -16,10 +16,11 @@ from qwenperf.service.auth.tokens import Minted, Scope
 from qwenperf.service.context import Service
 from qwenperf.service.db import projects
 from qwenperf.service.problems import Problem
+from qwenperf.service.times import SECOND_US
 
 _KEYS: dict[tuple[str, str], Jwks] = {}
 _LOCK = threading.Lock()
-_REMEMBERED_US = 3600 * storage.SECOND_US
+_REMEMBERED_US = 3600 * SECOND_US
 """An identity stays used for so long after it has expired: longer than clocks disagree."""
 
 
@@ -40,11 +41,11 @@ def exchange(service: Service, project: str, text: str, *, address: str) -> tupl
     if row is None:
         raise Problem(403, "This project takes nothing from this job.")
     at = service.clock()
-    expires_at = at + settings.oidc_token_s * storage.SECOND_US
+    expires_at = at + settings.oidc_token_s * SECOND_US
     project_id = int(row.id)
 
     def work(connection: Any) -> Minted | None:
-        remembered = job.expires_at * storage.SECOND_US + _REMEMBERED_US
+        remembered = job.expires_at * SECOND_US + _REMEMBERED_US
         if not storage.use_once(connection, f"{settings.oidc_issuer} {job.id}", remembered):
             return None
         made = storage.add_token(

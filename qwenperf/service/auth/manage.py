@@ -14,9 +14,9 @@ from qwenperf.service.auth.oidc import Policy
 from qwenperf.service.auth.tokens import Minted, Scope
 from qwenperf.service.context import Service
 from qwenperf.service.problems import Problem
+from qwenperf.service.times import DAY_US, iso
 
 DEFAULT_DAYS, MOST_DAYS = 365, 3650
-_DAY_US = 24 * 3600 * storage.SECOND_US
 _MOST_POLICIES = 100
 
 
@@ -33,7 +33,7 @@ def create_token(
     if days is not None and not 1 <= days <= MOST_DAYS:
         raise Problem(422, f"A token lives 1 to {MOST_DAYS} days, not {days}.", "Without an end it needs null.")
     at = service.clock()
-    expires_at = None if days is None else at + days * _DAY_US
+    expires_at = None if days is None else at + days * DAY_US
     project_id = project.id if project is not None else None
 
     def work(connection: Any) -> Minted:
@@ -131,7 +131,7 @@ def policy_json(policy: Policy) -> dict[str, Any]:
 
 def token_json(row: Row[Any]) -> Mapping[str, Any]:
     """Return a token as the API shows it: everything but what opens doors."""
-    times = {name: getattr(row, name) for name in ("created_at", "expires_at", "revoked_at", "last_used_at")}
+    times = {name: when(getattr(row, name)) for name in ("created_at", "expires_at", "revoked_at", "last_used_at")}
     return {
         "prefix": row.prefix,
         "name": row.name,
@@ -141,3 +141,8 @@ def token_json(row: Row[Any]) -> Mapping[str, Any]:
         "created_by": row.created_by,
         **times,
     }
+
+
+def when(at: int | None) -> str | None:
+    """Return a time as the API shows it."""
+    return None if at is None else iso(at)

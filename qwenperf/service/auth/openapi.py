@@ -9,7 +9,7 @@ from qwenperf.service.auth.oidc import DEFAULT_REFS
 from qwenperf.service.auth.tokens import Scope
 
 _LINE: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 200}
-_TIME = {"type": ["integer", "null"], "description": "Microseconds since 1970, UTC."}
+_TIME = {"type": ["string", "null"], "format": "date-time"}
 _SCOPE = {"type": "string", "enum": [str(one) for one in Scope]}
 _PATTERNS = {"type": "array", "items": _LINE, "maxItems": 50}
 _PROJECT = {"name": "project", "in": "path", "required": True, "schema": {"type": "string"}}

@@ -89,7 +89,13 @@ def _create_token(request: Request, data: Body) -> Answer:
         raise Problem(422, "'expires_in_days' is neither a whole number nor null.", "Send 90, for example.")
     name, scope = bodies.text(data, "name"), bodies.text(data, "scope")
     made, expires_at = manage.create_token(service_of(request), identity, row, name=name, scope=scope, days=days)
-    told = {"token": made.text, "prefix": made.prefix, "name": name, "scope": scope, "expires_at": expires_at}
+    told = {
+        "token": made.text,
+        "prefix": made.prefix,
+        "name": name,
+        "scope": scope,
+        "expires_at": manage.when(expires_at),
+    }
     return 201, told | {"project": row.name if row else None}
 
 
@@ -136,7 +142,7 @@ def _exchange(request: Request, data: Body) -> Answer:
     service = service_of(request)
     project, text = bodies.text(data, "project"), bodies.text(data, "token", most=16_384)
     made, expires_at, job = exchange(service, project, text, address=address_of(request, service.settings))
-    told = {"token": made.text, "expires_at": expires_at, "scope": str(Scope.PUSH), "project": project}
+    told = {"token": made.text, "expires_at": manage.when(expires_at), "scope": str(Scope.PUSH), "project": project}
     return 201, told | {"actor": job.actor}
 
 
@@ -152,8 +158,11 @@ def list_audit(request: Request) -> Response:
 
 
 def _change(row: Row[Any]) -> dict[str, Any]:
-    names = ("id", "at", "actor", "kind", "action", "subject", "address", "project")
-    return {name: getattr(row, name) for name in names} | {"detail": json.loads(row.detail)}
+    names = ("id", "actor", "kind", "action", "subject", "address", "project")
+    return {name: getattr(row, name) for name in names} | {
+        "at": manage.when(row.at),
+        "detail": json.loads(row.detail),
+    }
 
 
 def _whole(request: Request, name: str, default: int) -> int:

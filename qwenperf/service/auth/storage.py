@@ -12,9 +12,9 @@ from sqlalchemy.exc import IntegrityError
 from qwenperf.service.auth.oidc import Policy
 from qwenperf.service.auth.tokens import Minted, Scope, digest, mint
 from qwenperf.service.db.tables import oidc_policies, projects, sessions, tokens, used_identities
+from qwenperf.service.times import DAY_US
 
-SECOND_US = 1_000_000
-_KEPT_US = 7 * 24 * 3600 * SECOND_US
+_KEPT_US = 7 * DAY_US
 """Tokens of jobs stay so long after they expired, for who reads the audit log."""
 
 

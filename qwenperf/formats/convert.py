@@ -1,0 +1,167 @@
+"""The way into the room: formats by name, telling them apart, reading and writing them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from qwenperf.errors import FormatError, UnknownNameError
+from qwenperf.formats import (
+    asv_read,
+    asv_write,
+    bencher,
+    github_action,
+    junit,
+    openmetrics,
+    pytest_benchmark,
+    serving,
+    serving_write,
+)
+from qwenperf.formats.foreign import Told
+from qwenperf.formats.place import Document
+from qwenperf.schema.codec import dumps, loads
+from qwenperf.schema.records import SCHEMA, RunRecord
+
+Reader = Callable[[Sequence[Document], Told], tuple[RunRecord, ...]]
+Writer = Callable[[Sequence[RunRecord]], tuple[Document, ...]]
+Looks = Callable[[Document, Any], bool]
+
+OWN = "qwenperf"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One format. ``folder``: it is written as files of a folder; without ``read`` it is only written."""
+
+    name: str
+    about: str
+    write: Writer
+    read: Reader | None = None
+    looks: Looks | None = None
+    folder: bool = False
+
+
+def _read_own(documents: Sequence[Document], told: Told) -> tuple[RunRecord, ...]:  # noqa: ARG001  (a run says it all)
+    return tuple(loads(document.text, document.name) for document in documents)
+
+
+def _write_own(runs: Sequence[RunRecord]) -> tuple[Document, ...]:
+    return tuple(Document(name=f"{run.id}/run.json", text=dumps(run)) for run in runs)
+
+
+def _looks_own(document: Document, data: Any) -> bool:  # noqa: ARG001  (the signature of all formats)
+    return isinstance(data, dict) and data.get("schema") == SCHEMA
+
+
+FORMATS: Mapping[str, Format] = {
+    one.name: one
+    for one in (
+        Format(
+            name=OWN, about="runs of qwenperf: run.json", read=_read_own, write=_write_own, looks=_looks_own,
+            folder=True,
+        ),
+        Format(
+            name=asv_read.TOOL, about="results folder of airspeed velocity", read=asv_read.read, write=asv_write.write,
+            looks=asv_read.looks, folder=True,
+        ),
+        Format(
+            name=pytest_benchmark.TOOL, about="JSON of pytest-benchmark", read=pytest_benchmark.read,
+            write=pytest_benchmark.write, looks=pytest_benchmark.looks,
+        ),
+        Format(
+            name=github_action.DASHBOARD, about="data.js of github-action-benchmark",
+            read=github_action.read_dashboard, write=github_action.write_dashboard,
+            looks=github_action.looks_dashboard,
+        ),
+        Format(
+            name=github_action.SMALLER, about="its array of a customSmallerIsBetter tool",
+            read=github_action.read_smaller, write=github_action.write_smaller,
+        ),
+        Format(
+            name=github_action.BIGGER, about="its array of a customBiggerIsBetter tool", read=github_action.read_bigger,
+            write=github_action.write_bigger,
+        ),
+        Format(
+            name=serving.VLLM.name, about="result of vLLM's serving benchmark", read=serving.read_vllm,
+            write=serving_write.write_vllm, looks=partial(serving.looks, tool=serving.VLLM),
+        ),
+        Format(
+            name=serving.SGLANG.name, about="result of SGLang's serving benchmark", read=serving.read_sglang,
+            write=serving_write.write_sglang, looks=partial(serving.looks, tool=serving.SGLANG),
+        ),
+        Format(
+            name=bencher.TOOL, about="Bencher Metric Format", read=bencher.read, write=bencher.write,
+            looks=bencher.looks,
+        ),
+        Format(name=openmetrics.TOOL, about="OpenMetrics text", write=openmetrics.write),
+        Format(name=junit.TOOL, about="JUnit XML of the verdicts", write=junit.write),
+    )
+}  # fmt: skip
+"""Every format by name, in the order in which files are tried."""
+
+READABLE = tuple(name for name, one in FORMATS.items() if one.read is not None)
+WRITABLE = tuple(FORMATS)
+
+
+def detect(document: Document) -> str:
+    """Return the format of ``document`` by what is in it.
+
+    Raises:
+      FormatError: it is none, or does not say which; names what it could be.
+    """
+    data = _first(document.text)
+    for name, one in FORMATS.items():
+        if one.looks is not None and one.looks(document, data):
+            return name
+    if github_action.looks_array(document, data):
+        advice = f"Say which way its numbers improve: --from {github_action.SMALLER} or --from {github_action.BIGGER}."
+        raise FormatError(f"{document.name} is an array of github-action-benchmark.", advice=advice)
+    advice = f"Say it with --from: {', '.join(READABLE)}."
+    raise FormatError(f"cannot tell the format of {document.name}.", advice=advice)
+
+
+def read(documents: Sequence[Document], told: Told, name: str = "") -> tuple[RunRecord, ...]:
+    """Return the runs in ``documents``, of the format ``name`` or of whatever each is found to be.
+
+    Raises:
+      FormatError: a file that cannot be read; names file and key.
+      UnknownNameError: no such format.
+    """
+    by_format: dict[str, list[Document]] = {}
+    for document in documents:
+        by_format.setdefault(name or detect(document), []).append(document)
+    runs: list[RunRecord] = []
+    for known, group in by_format.items():
+        reader = _format(known, READABLE).read
+        assert reader is not None
+        runs += reader(group, told)
+    return tuple(runs)
+
+
+def write(runs: Sequence[RunRecord], name: str) -> tuple[Document, ...]:
+    """Return the files of ``runs`` in the format ``name``.
+
+    Raises:
+      FormatError: the format cannot hold them; says why.
+      UnknownNameError: no such format.
+    """
+    if not runs:
+        raise FormatError("there is no run to write.", advice="Does the file hold any?")
+    return _format(name, WRITABLE).write(runs)
+
+
+def _format(name: str, known: Sequence[str]) -> Format:
+    if name not in known:
+        raise UnknownNameError("format", name, known)
+    return FORMATS[name]
+
+
+def _first(text: str) -> Any:
+    """Return the first JSON value of a text; ``None`` where there is none, which no format looks like."""
+    try:
+        return json.JSONDecoder().raw_decode(text.lstrip())[0]
+    except (ValueError, RecursionError):
+        return None

@@ -132,7 +132,7 @@ def _calibrated(bench: Bench, log: LiveLog, rounds: int) -> Bench:
         environ = bench.sides(KINDS["idle"])[0].child_environ(os.environ)
         found = calibrate(bench.case, SLOWDOWNS, run_apart(bench.root, environ, rounds))
         log.add({"calibration": found})
-    _say(f"calibrated: {dict(zip(found['wanted'], found['median'], strict=True))}")
+    _say(f"calibrated: {dict(zip(found['wanted'], found['products'], strict=True))}")
     return replace(bench, products=dict(zip(found["wanted"], found["products"], strict=True)))
 
 

@@ -129,13 +129,14 @@ def _calibration(log: LiveLog, pairs: Sequence[TimedPair]) -> Iterator[str]:
     """Yield what the slowdowns really were, and what anchors have to do with the pairs of unchanged code."""
     found = log.calibration()
     if found is not None:
-        for target, count, seen in zip(found["wanted"], found["products"], found["median"], strict=True):
+        for target, count, error in zip(found["wanted"], found["products"], found["standard_error"], strict=True):
             kind = next(name for name, kind in KINDS.items() if kind.slowdown == target)
             told = so_far([pair.value for pair in pairs if pair.kind == kind])
             later = (
                 "" if told is None else f"; all its pairs together: {told[0]:+.1%} ({told[1]:+.1%} to {told[2]:+.1%})"
             )
-            yield f"{KINDS[kind].title}: {count:.1f} needless products a step, {seen:+.1%} in the calibration{later}\n"
+            calibrated = f"{target:+.1%} in the calibration, with a standard error of {error:.1%}"
+            yield f"{KINDS[kind].title}: {count:.1f} needless products a step, {calibrated}{later}\n"
     for kind in _UNCHANGED:
         own = [pair for pair in pairs if pair.kind == kind]
         if len(own) > 2:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from qwenperf.errors import ConfigError, MeasurementError
@@ -23,8 +22,8 @@ from qwenperf.workloads.case import Case
 PRODUCTS = "QWENPERF_VERDICTS_PRODUCTS"
 ENGINE = "benchmarks.verdicts.slowed:make"
 ROUNDS = 15
-CLOSE = 0.02
-"""Distance from the wanted slowdown at which the median of fresh processes is nothing but their noise."""
+CLOSE = 0.015
+"""Standard error of a slowdown that is still worth its name."""
 
 _WIDTH = 128
 _MANY = 60.0
@@ -117,27 +116,39 @@ def measure(case: Case, products: Sequence[float], rounds: int = ROUNDS) -> list
 
 
 def calibrate(case: Case, wanted: Sequence[float], run: Any, *, processes: int = 6) -> dict[str, Any]:
-    """Find how many products make requests slower by ``wanted``, and say what fresh processes saw of them.
+    """Find how many products make requests slower by ``wanted``, and how sure that is.
 
-    ``run(case, products)`` measures in a process of its own. Processes differ by some percent, so that small numbers of
-    products tell little: the line goes through none and ``_MANY``, whose distance is far above that. Fresh processes
-    then measure what was chosen.
+    ``run(case, products)`` measures in a process of its own. Processes differ by some percent, so that no single one
+    tells: first none and ``_MANY`` products, whose distance is far above that, then what follows from them, and a line
+    through all of it gives the answer, with its standard error.
 
     Raises:
-      MeasurementError: their median is further than ``CLOSE`` from what is wanted; names what was seen.
+      MeasurementError: the standard error is above ``CLOSE``; names what was seen.
     """
-    trials = [run(case, (0.0, _MANY)) for _ in range(processes)]
-    start, gain = median(none for none, _ in trials), median((many - none) / _MANY for none, many in trials)
-    products = [max(target - start, 0.0) / max(gain, _LEAST_GAIN) for target in wanted]
-    seen = [run(case, products) for _ in range(processes)]
-    middle = [median(values) for values in zip(*seen, strict=True)]
-    found = {"wanted": list(wanted), "products": products, "median": middle, "seen": seen, "trials": trials}
-    if any(abs(value - target) > CLOSE for value, target in zip(middle, wanted, strict=True)):
+    points: list[tuple[float, float]] = []
+    asked: Sequence[float] = (0.0, _MANY)
+    for _ in range(2):
+        points += [pair for _ in range(processes) for pair in zip(asked, run(case, asked), strict=True)]
+        asked, errors = _products(points, wanted)
+    found = {"wanted": list(wanted), "products": list(asked), "standard_error": list(errors), "points": points}
+    if max(errors) > CLOSE:
         raise MeasurementError(
-            f"the engine that should be slower by {list(wanted)} is slower by {middle}: {found}.",
+            f"how many needless products slow requests by {list(wanted)} is not known to {CLOSE:.0%}: {found}.",
             advice="Calibrate on a quiet machine.",
         )
     return found
+
+
+def _products(points: Sequence[tuple[float, float]], wanted: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return where a line through ``points`` (products, slowdown) is at ``wanted``, and the standard errors there."""
+    import numpy as np
+
+    x, y = np.asarray(points).T
+    gain, start = np.polyfit(x, y, 1)
+    noise = float(np.sqrt(np.sum((y - start - gain * x) ** 2) / (len(x) - 2)))
+    products = [max(target - start, 0.0) / max(gain, _LEAST_GAIN) for target in wanted]
+    spread = float(np.sum((x - x.mean()) ** 2))
+    return products, [noise * float(np.sqrt(1 / len(x) + (one - x.mean()) ** 2 / spread)) for one in products]
 
 
 def run_apart(root: Path, environ: Mapping[str, str], rounds: int = ROUNDS) -> Any:

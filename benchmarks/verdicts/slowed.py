@@ -146,7 +146,7 @@ def _products(points: Sequence[tuple[float, float]], wanted: Sequence[float]) ->
     x, y = np.asarray(points).T
     gain, start = np.polyfit(x, y, 1)
     noise = float(np.sqrt(np.sum((y - start - gain * x) ** 2) / (len(x) - 2)))
-    products = [max(target - start, 0.0) / max(gain, _LEAST_GAIN) for target in wanted]
+    products = [max(target - float(start), 0.0) / max(float(gain), _LEAST_GAIN) for target in wanted]
     spread = float(np.sum((x - x.mean()) ** 2))
     return products, [noise * float(np.sqrt(1 / len(x) + (one - x.mean()) ** 2 / spread)) for one in products]
 

@@ -1,0 +1,123 @@
+"""The two comparisons that a bisection of a timed metric is made of: pairs of processes, or pairs of whole runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qwenperf.gate.comparison import ENVIRONMENT
+from qwenperf.gate.speed import GATE as SPEED
+from qwenperf.lab.bisect_probe import Measured
+from qwenperf.lab.compare import Comparison, create_folder, same_code
+from qwenperf.lab.compare import Listener as PairListener
+from qwenperf.lab.inventory import Inventory
+from qwenperf.lab.pairs import PairOptions
+from qwenperf.lab.run_pairs import Judged, RunPairs
+from qwenperf.lab.run_pairs import Listener as RunListener
+from qwenperf.lab.sides import Side
+from qwenperf.schema.comparison import ComparisonRecord
+from qwenperf.schema.records import Outcome
+from qwenperf.stats.sequential import Decision
+from qwenperf.stats.spending import Plan
+from qwenperf.workloads.case import Case
+
+SOFTWARE = ("jax", "jaxlib", "libtpu", "python")
+"""Fields of the environment in which two commits may differ: their locks are part of them."""
+
+BY_REQUEST = ("request_s", "request_tokens_per_s")
+"""Metrics that pairs of processes time: whole requests, with programs that the first pair has compiled."""
+
+NO_RATIO = ("scaling_per_100_tokens",)
+"""Metrics that may be 0 or below, of which there is no relative difference."""
+
+
+@dataclass(kw_only=True)
+class ByPairs:
+    """Compares whole requests as ``qwenperf compare`` does; ``folder`` holds a folder for each comparison."""
+
+    case: Case
+    options: PairOptions
+    folder: Path
+    listener: Callable[[], PairListener]
+
+    def __call__(self, base: Side, head: Side, plan: Plan) -> Measured:
+        """Return what pairs of processes say.
+
+        Raises:
+          KeyboardInterrupt: somebody ended it; its pairs are in its folder.
+        """
+        place = create_folder(self.folder)
+        record = Comparison(
+            base=base, head=head, inventory=Inventory(shared=(self.case,)), plan=plan, options=self.options,
+            folder=place, listener=self.listener(),
+            facts={"plan": {"varies": list(SOFTWARE)}, "extra": {"same_code": same_code(base, head)}},
+        ).run()  # fmt: skip
+        if record.interrupted:
+            raise KeyboardInterrupt
+        return measured(record, place.name)
+
+
+def measured(record: ComparisonRecord, folder: str) -> Measured:
+    """Return what a comparison of one case says of its time."""
+    unfit = [one.summary for one in record.verdicts if one.gate == ENVIRONMENT]
+    verdicts = record.cases[0].verdicts if record.cases else ()
+    speed = next((one for one in verdicts if one.gate == SPEED), None)
+    if unfit or speed is None or speed.outcome is Outcome.SKIPPED:
+        broken = [pair.failed for pair in record.pairs if pair.failed]
+        told = (*unfit, *broken[-1:], *(one.summary for one in verdicts if one.outcome is Outcome.FAIL))
+        why = next(iter((*told, *(one.summary for one in verdicts))), "nothing was measured")
+        return Measured(outcome=Outcome.SKIPPED, why=why, folder=folder)
+    # Fresh pairs tell the size of what was found; the first ones were chosen for looking large.
+    seen: Mapping[str, float] = speed.data["stage_2" if speed.outcome is Outcome.FAIL else "stage_1"]
+    return Measured(
+        outcome=speed.outcome,
+        estimate=seen.get("estimate"),
+        low=_bound(seen.get("low")),
+        high=_bound(seen.get("high")),
+        pairs=sum(pair.failed is None for pair in record.pairs),
+        why=speed.summary,
+        lines=speed.detail,
+        folder=folder,
+    )
+
+
+@dataclass(kw_only=True)
+class ByRuns:
+    """Compares one metric of whole runs."""
+
+    case: str
+    metric: str
+    arguments: Sequence[str]
+    seed: int
+    listener: RunListener
+
+    def __call__(self, base: Side, head: Side, plan: Plan) -> Measured:
+        """Return what pairs of runs say; errors as ``RunPairs.run``."""
+        key = (self.case, self.metric)
+        pairs = RunPairs(
+            base=base, head=head, arguments=self.arguments, keys=(key,), plan=plan, seed=self.seed,
+            listener=self.listener,
+        )  # fmt: skip
+        found = pairs.run().get(key)
+        if found is None:
+            return Measured(outcome=Outcome.SKIPPED, why=f"no pair of runs has {self.metric}")
+        return _of_runs(found)
+
+
+def _of_runs(found: Judged) -> Measured:
+    told: Decision = found.second if found.outcome is Outcome.FAIL and found.second else found.first
+    return Measured(
+        outcome=found.outcome,
+        estimate=_bound(told.estimate),
+        low=_bound(told.low),
+        high=_bound(told.high),
+        pairs=found.first.pairs + (found.second.pairs if found.second else 0),
+        why=told.settle,
+    )
+
+
+def _bound(value: float | None) -> float | None:
+    """Return an end of an interval; ``None`` where there is none."""
+    return None if value is None or not math.isfinite(value) or value <= -1 else value

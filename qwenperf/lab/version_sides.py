@@ -1,0 +1,84 @@
+"""One code under several versions of JAX and of the TPU's compiler: an environment for each, made once."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from qwenperf.errors import UsageError
+from qwenperf.lab.interpreters import Interpreter, choose
+from qwenperf.lab.revisions import default_cache, install
+from qwenperf.lab.sides import Side
+
+_VERSION = re.compile(r"\d+(\.\w+)+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """A version of JAX, one of the TPU's compiler, or both. ``None``: what runs here, or what JAX asks for."""
+
+    jax: str | None = None
+    libtpu: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no version looks like.
+
+        Raises:
+          UsageError: names it.
+        """
+        for package, version in (("jax", self.jax), ("libtpu", self.libtpu)):
+            if version is not None and not _VERSION.fullmatch(version):
+                known = "JAX" if package == "jax" else package
+                raise UsageError(f"{version!r} is no version of {known}.", advice="Write it as 0.10.2.")
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        given = {"jax": self.jax, "libtpu": self.libtpu}
+        return ", ".join(f"{package} {version}" for package, version in given.items() if version)
+
+
+def version_side(
+    name: str, root: Path, version: Version, *, tpu: bool = True, python: str | None = None, cache: Path | None = None
+) -> Side:
+    """Return the side ``name``: the code in ``root`` under ``version``.
+
+    Args:
+      name: ``base`` or ``head``.
+      root: the folder that holds the package and its ``pyproject.toml``, from which the other packages come.
+      version: of JAX, where none is given the one that runs here, and of the TPU's compiler.
+      tpu: whether the TPU's compiler is wanted: the one that this JAX asks for, unless ``version`` names another.
+      python: the interpreter to make it with; by default one of this machine that this JAX takes.
+      cache: where environments are kept.
+
+    Raises:
+      UsageError: ``root`` has no ``pyproject.toml``, or ``python`` is none.
+      MeasurementError: there is no such version, or the environment cannot be made; says what the installer said.
+      EnvironmentUnfitError: it needs a Python that is not here.
+    """
+    project = root / "pyproject.toml"
+    if not project.is_file():
+        raise UsageError(f"{root} has no pyproject.toml to take the other packages from.")
+    own = version.jax or metadata.version("jax")
+    pinned = [f"jax=={own}", f"jaxlib=={own}", *([f"libtpu=={version.libtpu}"] if version.libtpu else [])]
+    wanted = list(pinned)
+    if tpu and not version.libtpu:
+        wanted[0] = f"jax[tpu]=={own}"
+    wanted += tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
+    kind = f"{own}-{version.libtpu or ('own' if tpu else 'none')}"
+
+    def folder(interpreter: Interpreter) -> Path:
+        key = hashlib.sha256("\n".join((interpreter.path, interpreter.version, *wanted)).encode()).hexdigest()[:20]
+        return (cache or default_cache()) / "environments" / f"jax-{kind}-{key}"
+
+    choice = choose(pinned, folder, python)
+    if not choice.made:
+        install(choice.folder, wanted, choice.interpreter.path)
+    return Side(
+        name=name, label=version.label or f"jax {own}", kind="versions", root=root,
+        python=str(choice.folder / "bin" / "python"),
+    )  # fmt: skip

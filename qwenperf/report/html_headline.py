@@ -1,0 +1,194 @@
+"""The first sentence of a page: what failed, by how much, which operation took the time. Pure: records in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qwenperf.gate.excuses import is_excused
+from qwenperf.gate.speed import GATE as SPEED
+from qwenperf.gate.speed import token_times
+from qwenperf.gate.throughput import GATE as THROUGHPUT
+from qwenperf.gate.verdict import UNMATCHED
+from qwenperf.report.html_blocks import attempt
+from qwenperf.report.html_signs import (
+    BAD,
+    DOUBT,
+    EXCUSED,
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    UNKNOWN,
+    Sign,
+    bad,
+    of_case,
+    of_compared,
+    of_outcome,
+)
+from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
+from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
+from qwenperf.traces.diff import longest_lines, top_lines
+
+_NEEDED = {SPEED, "inventory"}
+"""Gates of a comparison without whose answer a case was not compared."""
+
+_UNEXPLAINED = "the traces leave"
+"""How ``top_lines`` begins the line on what no operation explains."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """One sentence, what explains it, and how many cases ended how."""
+
+    sign: Sign
+    sentence: str
+    more: tuple[str, ...] = ()
+    tally: tuple[tuple[Sign, int], ...] = ()
+
+
+def run_headline(run: RunRecord) -> Headline:
+    """Sum a run up."""
+    sign, sentence, more = _of_run(run)
+    if run.interrupted:
+        more = (*more, f"The run was interrupted; {len(run.cases)} of {len(run.declared)} cases had begun.")
+    return Headline(sign=sign, sentence=sentence, more=more, tally=_tally(map(of_case, run.cases)))
+
+
+def _of_run(run: RunRecord) -> tuple[Sign, str, tuple[str, ...]]:
+    total = len({*run.declared, *(case.id for case in run.cases)})
+    failed = _failures((case, case.verdicts) for case in run.cases)
+    if failed:
+        case, verdict = failed[0]
+        sentence = f"{_of(len({one.id for one, _ in failed}), total)} failed: {case.id}, {_said(verdict)}"
+        return FAIL, sentence, _longest(case, verdict)
+    lost = [case for case in run.cases if case.status is not Status.MEASURED]
+    if lost:
+        ended = f"{lost[0].id}: {_first(lost[0].error) or lost[0].status.value.replace('_', ' ')}"
+        return bad("not measured"), f"{_of(len(lost), total)} not measured: {ended}", ()
+    missing = sorted({*run.declared} - {case.id for case in run.cases})
+    if missing:
+        return bad("missing"), f"{_of(len(missing), total)} asked for and not measured: {missing[0]}", ()
+    if not run.cases:
+        return bad("nothing measured"), "Nothing was measured.", ()
+    unmatched = next((one for one in run.findings if one.code == UNMATCHED), None)
+    if unmatched:
+        return bad("not judged"), f"A budget is not judged: {unmatched.message}", ()
+    return _of_quiet([(of_case(case), case.id, case.verdicts) for case in run.cases])
+
+
+def comparison_headline(comparison: ComparisonRecord) -> Headline:
+    """Sum a comparison up."""
+    sign, sentence, more = _of_comparison(comparison)
+    if comparison.interrupted:
+        more = (*more, "The comparison was interrupted; the pairs measured before are judged.")
+    return Headline(sign=sign, sentence=sentence, more=more, tally=_tally(map(of_compared, comparison.cases)))
+
+
+def _of_comparison(comparison: ComparisonRecord) -> tuple[Sign, str, tuple[str, ...]]:
+    cases = comparison.cases
+    failed = _failures((case, case.verdicts) for case in cases)
+    if failed:
+        case, verdict = failed[0]
+        count = len({one.id for one, _ in failed})
+        among = f"{_of(count, len(cases))} failed: " if len(cases) > 1 else ""
+        told = attempt("a verdict", lambda: _slower(case, verdict), lambda _: f"{case.id}, {_said(verdict)}")
+        return FAIL, f"{among}{told}", _why(comparison, case, verdict)
+    if comparison.verdicts:
+        first = comparison.verdicts[0]
+        return bad(first.gate), f"{first.summary[:1].upper()}{first.summary[1:]}", tuple(filter(None, [first.advice]))
+    if not cases:
+        return bad("nothing compared"), "No case was compared.", ()
+    found = [(_needed(case), case.id, case.verdicts) for case in cases]
+    return _of_quiet(found)
+
+
+def _needed(case: ComparedCase) -> Sign:
+    """Return the sign of a case; one that was not compared is no pass."""
+    lost = any(one.gate in _NEEDED and one.outcome is Outcome.SKIPPED for one in case.verdicts)
+    sign = of_compared(case)
+    return of_outcome(Outcome.SKIPPED) if lost and sign.kind != DOUBT else sign
+
+
+def _of_quiet(cases: Sequence[tuple[Sign, str, Sequence[Verdict]]]) -> tuple[Sign, str, tuple[str, ...]]:
+    """Sum up cases of which none has failed: what could not be judged counts before what passed."""
+    total = len(cases)
+    for sign in [one for one, _, _ in cases if one.kind == BAD][:1]:
+        return _some(sign, [(name, verdicts) for one, name, verdicts in cases if one == sign], total)
+    for sign in (INCONCLUSIVE, EXCUSED, of_outcome(Outcome.SKIPPED), UNKNOWN):
+        mine = [(name, verdicts) for one, name, verdicts in cases if one == sign]
+        if mine:
+            word = Sign(word="not judged", mark=sign.mark, kind=sign.kind) if sign == UNKNOWN else sign
+            return _some(word, mine, total)
+    better = [(name, verdicts) for one, name, verdicts in cases if one == of_outcome(Outcome.IMPROVED)]
+    if better:
+        return _some(of_outcome(Outcome.IMPROVED), better, total)
+    return PASS, f"{'The case' if total == 1 else f'All {total} cases'} passed.", ()
+
+
+def _some(sign: Sign, cases: Sequence[tuple[str, Sequence[Verdict]]], total: int) -> tuple[Sign, str, tuple[str, ...]]:
+    """Say how many cases have a sign, and what the first of them says."""
+    name, verdicts = cases[0]
+    outcomes = {
+        INCONCLUSIVE.word: Outcome.INCONCLUSIVE,
+        EXCUSED.word: Outcome.FAIL,
+        of_outcome(Outcome.IMPROVED).word: Outcome.IMPROVED,
+    }
+    outcome = outcomes.get(sign.word, Outcome.SKIPPED)
+    verdict = next((one for one in verdicts if one.outcome is outcome), None)
+    said = "" if verdict is None else f", {_said(verdict)}"
+    return sign, f"{_of(len(cases), total)} {sign.word.removeprefix('FAIL, ')}: {name}{said}", ()
+
+
+def _failures(cases: Iterable[tuple[Any, Sequence[Verdict]]]) -> list[tuple[Any, Verdict]]:
+    return [
+        (case, verdict)
+        for case, verdicts in cases
+        for verdict in verdicts
+        if verdict.outcome is Outcome.FAIL and not is_excused(verdict)
+    ]
+
+
+def _slower(case: ComparedCase, verdict: Verdict) -> str:
+    """Say of a slowdown how large it is; of any other failure what its gate says."""
+    if verdict.gate != SPEED:
+        return f"{case.id}, {_said(verdict)}"
+    first, second = (verdict.data.get(name, {}) for name in ("stage_1", "stage_2"))
+    told = f"{case.id} takes {first['estimate']:.1%} longer ({first['low']:+.1%} to {first['high']:+.1%})"
+    return f"{told}, confirmed by {second['pairs']} fresh pairs" if second else told
+
+
+def _why(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) -> tuple[str, ...]:
+    """Return the operation that explains most of a slowdown, and what the traces leave unexplained."""
+    summaries = case.extra.get("trace_summaries")
+    if verdict.gate != SPEED or not isinstance(summaries, Mapping):
+        return tuple(verdict.detail[:1]) if verdict.gate != SPEED else ()
+    lines = top_lines(summaries.get("base"), summaries.get("head"), 1, timed=token_times(comparison.pairs, case))
+    if not lines or lines[0].startswith(_UNEXPLAINED):
+        return lines
+    what = "Most of it" if len(lines) == 1 else "Most of what the traces show"
+    return (f"{what}: {lines[0]}", *lines[1:])
+
+
+def _longest(case: CaseRecord, verdict: Verdict) -> tuple[str, ...]:
+    """Return what the trace of a case that is too slow shows most of; of other failures the first detail."""
+    if verdict.gate != THROUGHPUT:
+        return tuple(verdict.detail[:1])
+    return tuple(f"Most of a token's time: {line}" for line in longest_lines(case.evidence.trace_summary, 1))
+
+
+def _said(verdict: Verdict) -> str:
+    return f"{verdict.gate}: {verdict.summary}"
+
+
+def _of(count: int, total: int) -> str:
+    return f"{count} of {total} case{'s' if total != 1 else ''}"
+
+
+def _first(error: str | None) -> str:
+    return (error or "").strip().partition("\n")[0]
+
+
+def _tally(signs: Iterable[Sign]) -> tuple[tuple[Sign, int], ...]:
+    return tuple(Counter(signs).most_common())

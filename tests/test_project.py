@@ -135,9 +135,12 @@ def wheel_files(repository, tmp_path_factory):
     return set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_the_wheel_carries_what_is_not_python(wheel_files):
-    """The marker of inline types and the published schema are installed with the package."""
+def test_the_wheel_carries_what_is_not_python(wheel_files, repository):
+    """The marker of inline types, the published schema and the pages' templates are installed with the package."""
     assert {"qwenperf/py.typed", "qwenperf/schema/run.v1.json"} <= wheel_files
+    templates = committed(repository, "qwenperf/report/templates/*")
+    assert templates
+    assert set(templates) <= wheel_files
 
 
 def test_the_wheel_carries_nothing_else(wheel_files):

@@ -15,10 +15,10 @@ from qwenperf.gate.verdict import UNMATCHED
 from qwenperf.report.html_blocks import attempt
 from qwenperf.report.html_signs import (
     BAD,
-    DOUBT,
     EXCUSED,
     FAIL,
     INCONCLUSIVE,
+    NEEDED,
     PASS,
     UNKNOWN,
     Sign,
@@ -30,9 +30,6 @@ from qwenperf.report.html_signs import (
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
 from qwenperf.traces.diff import longest_lines, top_lines
-
-_NEEDED = {SPEED, "inventory"}
-"""Gates of a comparison without whose answer a case was not compared."""
 
 _UNEXPLAINED = "the traces leave"
 """How ``top_lines`` begins the line on what no operation explains."""
@@ -100,15 +97,7 @@ def _of_comparison(comparison: ComparisonRecord) -> tuple[Sign, str, tuple[str, 
         return bad(first.gate), f"{first.summary[:1].upper()}{first.summary[1:]}", tuple(filter(None, [first.advice]))
     if not cases:
         return bad("nothing compared"), "No case was compared.", ()
-    found = [(_needed(case), case.id, case.verdicts) for case in cases]
-    return _of_quiet(found)
-
-
-def _needed(case: ComparedCase) -> Sign:
-    """Return the sign of a case; one that was not compared is no pass."""
-    lost = any(one.gate in _NEEDED and one.outcome is Outcome.SKIPPED for one in case.verdicts)
-    sign = of_compared(case)
-    return of_outcome(Outcome.SKIPPED) if lost and sign.kind != DOUBT else sign
+    return _of_quiet([(of_compared(case), case.id, case.verdicts) for case in cases])
 
 
 def _of_quiet(cases: Sequence[tuple[Sign, str, Sequence[Verdict]]]) -> tuple[Sign, str, tuple[str, ...]]:
@@ -136,18 +125,27 @@ def _some(sign: Sign, cases: Sequence[tuple[str, Sequence[Verdict]]], total: int
         of_outcome(Outcome.IMPROVED).word: Outcome.IMPROVED,
     }
     outcome = outcomes.get(sign.word, Outcome.SKIPPED)
-    verdict = next((one for one in verdicts if one.outcome is outcome), None)
+    found = sorted((one for one in verdicts if one.outcome is outcome), key=lambda one: one.gate not in NEEDED)
+    verdict = found[0] if found else None
     said = "" if verdict is None else f", {_said(verdict)}"
     return sign, f"{_of(len(cases), total)} {sign.word.removeprefix('FAIL, ')}: {name}{said}", ()
 
 
 def _failures(cases: Iterable[tuple[Any, Sequence[Verdict]]]) -> list[tuple[Any, Verdict]]:
-    return [
+    """Return what failed: what is no matter of time first, then the largest slowdown."""
+    found = [
         (case, verdict)
         for case, verdicts in cases
         for verdict in verdicts
         if verdict.outcome is Outcome.FAIL and not is_excused(verdict)
     ]
+    return sorted(found, key=lambda one: _size(one[1]))
+
+
+def _size(verdict: Verdict) -> tuple[bool, float]:
+    stage = verdict.data.get("stage_1")
+    estimate = stage.get("estimate") if isinstance(stage, Mapping) else None
+    return verdict.gate in {SPEED, THROUGHPUT}, -estimate if isinstance(estimate, int | float) else 0.0
 
 
 def _slower(case: ComparedCase, verdict: Verdict) -> str:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qwenperf.gate.excuses import is_excused
-from qwenperf.gate.verdict import NOT_JUDGED, skip_reason, worst
+from qwenperf.gate.speed import GATE as SPEED
+from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, skip_reason, worst
 from qwenperf.schema.comparison import ComparedCase
 from qwenperf.schema.records import CaseRecord, Finding, Outcome, Severity, Status, Verdict
+
+NOT_COMPARED = "not compared"
+NEEDED = frozenset({SPEED, "inventory"})
+"""Gates of a comparison without whose answer a case was not compared."""
 
 GOOD, BAD, DOUBT, QUIET = "good", "bad", "doubt", "quiet"
 
@@ -62,8 +67,12 @@ def of_case(case: CaseRecord) -> Sign:
 
 
 def of_compared(case: ComparedCase) -> Sign:
-    """Return the sign of a case of a comparison."""
-    return _of_all(case.verdicts)
+    """Return the sign of a case of a comparison; one whose time was not compared has not passed."""
+    sign = _of_all(case.verdicts)
+    lost = any(
+        one.gate in NEEDED and one.outcome is Outcome.SKIPPED and skip_reason(one) != ELSEWHERE for one in case.verdicts
+    )
+    return bad(NOT_COMPARED) if lost and sign.kind not in {BAD, DOUBT} else sign
 
 
 def _of_all(verdicts: tuple[Verdict, ...]) -> Sign:

@@ -77,7 +77,7 @@ def test_a_hostile_name_is_a_name(pages, look):
     with look(pages["run"]) as seen:
         assert seen.page.title().startswith("FAIL: ")
         assert seen.page.locator("script, img").count() == 0
-        assert seen.page.get_by_role("heading", name=HOSTILE, exact=True).count() == 1
+        assert HOSTILE in seen.page.locator("h3").all_inner_texts()
 
 
 @both

@@ -62,13 +62,11 @@ def case(name=CASE, *, verdicts=None, trace=True, **fields):
     evidence = Evidence(
         trace_summary=summary() if trace else None,
         roofline=Roofline(bytes_per_s=1e10, flops_per_s=1e11),
-        stream=StreamEvidence(
-            positions=(16, 17, 18, 19), step_s=((1e-3, 1e-3, 1.1e-3, 9e-3), (1e-3, 1e-3, 1e-3, 1e-3))
-        ),
+        stream=StreamEvidence(positions=(16, 17, 18, 19), step_s=((1e-3, 1e-3, 2e-3, 9e-3), (1e-3,) * 4, (1e-3,) * 4)),
         divergence=Divergence(equal=True, reference="uncached", max_logit_error=4e-6, logit_tolerance=6e-5),
         compiles=(CompileEvent(function="step", phase="cold", seconds=0.04, location="loop.py:7", causes=(cause,)),),
     )
-    model, engine, _ = name.split("/")
+    model, engine, _ = name.split("/", 2)
     workload = {"prompt_length": 16, "new_tokens": 64, "batch": 1, "dtype": "f32"}
     return replace(
         CaseRecord(

@@ -38,6 +38,18 @@ def test_the_first_sentence_says_how_much_slower_and_where(page, samples):
     assert second.startswith("Most of it: dot +720 us a token (4.00 ms -> 4.72 ms): matmul")
 
 
+def test_the_largest_slowdown_is_told_first(page, samples):
+    """And a changed token before any."""
+    data = {**samples.SPEED.data, "stage_1": {**samples.SPEED.data["stage_1"], "estimate": 0.5}}
+    worse = samples.compared("a/b/c", verdicts=(replace(samples.SPEED, data=data),))
+    first, *_ = headline(page(samples.comparison(samples.compared(), worse)))
+    assert first.startswith("✕ FAIL 2 of 2 cases failed: a/b/c takes 50.0% longer")
+    tokens = Verdict(gate="tokens", outcome=Outcome.FAIL, summary="row 0")
+    other = samples.compared("d/e/f", verdicts=(samples.SPEED, tokens))
+    first, *_ = headline(page(samples.comparison(worse, other)))
+    assert first == "✕ FAIL 2 of 2 cases failed: d/e/f, tokens: row 0"
+
+
 def test_what_the_traces_do_not_show_is_no_most_of_it(page, samples):
     """Where they leave more than a tenth unexplained, the sentence says how much."""
     summaries = {"base": samples.summary(), "head": samples.summary(dot_s=0.0041)}
@@ -60,7 +72,7 @@ def test_an_excused_failure_is_not_red(page, samples):
         (Outcome.PASS, "✓ pass The case passed."),
         (Outcome.IMPROVED, "▲ improved 1 of 1 case improved: 4x128/cached/b1-p16-n64-f32, speed: seen"),
         (Outcome.INCONCLUSIVE, "? inconclusive 1 of 1 case inconclusive: 4x128/cached/b1-p16-n64-f32, speed: seen"),
-        (Outcome.SKIPPED, "○ skipped 1 of 1 case skipped: 4x128/cached/b1-p16-n64-f32, speed: seen"),
+        (Outcome.SKIPPED, "✕ not compared 1 of 1 case not compared: 4x128/cached/b1-p16-n64-f32, speed: seen"),
     ],
 )
 def test_every_outcome_has_a_sentence(page, samples, outcome, told):
@@ -132,7 +144,7 @@ def test_an_interrupted_comparison_without_pairs_is_a_page(page, samples):
     )
     seen = page(record)
     assert headline(seen) == [
-        "○ skipped 1 of 1 case skipped: a/b/c, inventory: not measured: base: its process told nothing",
+        "✕ not compared 1 of 1 case not compared: a/b/c, inventory: not measured: base: its process told nothing",
         "The comparison was interrupted; the pairs measured before are judged.",
     ]
     assert "pair 1 (stage 1): base did not start" in seen.text

@@ -14,12 +14,11 @@ from qwenperf.service.db.tables import audit as table
 from qwenperf.service.db.tables import projects
 
 
-def audit(
+def audit(  # noqa: PLR0917  (who, what, of what, more, when: the order in which it is told)
     connection: Connection,
     identity: Identity,
     action: str,
     subject: str,
-    *,
     detail: Mapping[str, object],
     at: int,
     project_id: int | None = None,

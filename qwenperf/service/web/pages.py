@@ -1,0 +1,112 @@
+"""What all pages share: who asks, which project, and the frame around what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Row
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from qwenperf.service.auth.access import admitted
+from qwenperf.service.auth.credentials import identify
+from qwenperf.service.auth.identity import ANONYMOUS, Identity
+from qwenperf.service.auth.sessions import checked_form, csrf_of, form_secret, keep, new_secret
+from qwenperf.service.auth.tokens import Scope
+from qwenperf.service.context import service_of
+from qwenperf.service.db import projects
+from qwenperf.service.problems import Problem
+from qwenperf.service.texts import holdable
+from qwenperf.service.web.templating import environment
+
+SHOWN_ONCE = "no-store"
+
+
+def opened(request: Request, scope: Scope = Scope.READ) -> tuple[Identity, Row[Any]]:
+    """Return who asks and the project of the address.
+
+    Raises:
+      Problem: they may not do there what needs ``scope``; a private project and none are answered alike.
+    """
+    identity, name = identify(request), request.path_params["project"]
+    with service_of(request).database.read() as connection:
+        row = projects.by_name(connection, name)
+    return identity, admitted(identity, row, name, scope)
+
+
+def page(
+    request: Request, template: str, *, status: int = 200, cache: str = "private, no-cache", **shown: Any
+) -> Response:
+    """Return a page; ``shown`` is what its template shows, besides who asks and the project."""
+    service = service_of(request)
+    secret = form_secret(request, service.settings)
+    fresh = "" if secret else new_secret()
+    identity = getattr(request.state, "identity", ANONYMOUS)
+    project = shown.setdefault("project", None)
+    shown.setdefault("here", "")
+    html = (
+        environment()
+        .get_template(template)
+        .render(
+            identity=identity,
+            manages=project is not None and identity.may(Scope.ADMIN, project.id, public=False),
+            csrf=csrf_of(secret or fresh),
+            now=service.clock(),
+            **shown,
+        )
+    )
+    response = HTMLResponse(html, status, {"Cache-Control": cache, "Vary": "Cookie, Authorization"})
+    if fresh and 'name="csrf"' in html:
+        keep(response, service.settings, fresh, session=False)
+    return response
+
+
+def form(work: Callable[[Request, FormData], Response]) -> Callable[[Request], Any]:
+    """Return a handler of a form that one of our pages sent; others are refused before ``work`` sees them."""
+
+    async def handler(request: Request) -> Response:
+        sent = await checked_form(request, service_of(request).settings)
+        return await run_in_threadpool(work, request, sent)
+
+    return handler
+
+
+def field(sent: FormData, name: str) -> str:
+    """Return a text of a form; empty where it lacks."""
+    value = sent.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def back(path: str) -> Response:
+    """Return the answer to a form that is done: look at ``path``, and sending it again by reloading is no danger."""
+    return RedirectResponse(path, 303)
+
+
+def line(sent: FormData, name: str, most: int = 200, *, optional: bool = False, exact: bool = False) -> str:
+    """Return a line of a form, without the spaces around it unless it names something ``exact``.
+
+    Raises:
+      Problem: 422 where it lacks, is too long, or holds what is no text.
+    """
+    found = sent.get(name)
+    value = found if exact and isinstance(found, str) else field(sent, name)
+    if (not value and not optional) or len(value) > most or not holdable(value):
+        raise Problem(422, f"The field {name!r} is no line of {'0' if optional else '1'} to {most} characters.")
+    return value
+
+
+def whole(sent: FormData, name: str, most: int) -> int | None:
+    """Return a whole number from 1 on; ``None`` where the field was left empty.
+
+    Raises:
+      Problem: 422 for anything else.
+    """
+    value = field(sent, name)
+    if not value:
+        return None
+    if not (value.isascii() and value.isdigit() and len(value) <= 15 and 1 <= int(value) <= most):
+        raise Problem(422, f"The field {name!r} is no whole number from 1 to {most}.")
+    return int(value)

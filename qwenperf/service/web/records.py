@@ -1,0 +1,140 @@
+"""The page of a run and of a comparison: what the report shows of them, with what only the service knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row
+from starlette.requests import Request
+from starlette.responses import Response
+
+from qwenperf.report.html_comparison import comparison_view
+from qwenperf.report.html_run import run_view
+from qwenperf.report.html_stream import HEIGHT, WIDTH
+from qwenperf.schema.codec import comparison_from_json, from_json
+from qwenperf.schema.records import Outcome, RunRecord, Verdict
+from qwenperf.service.context import service_of
+from qwenperf.service.db import comparisons, files, runs
+from qwenperf.service.problems import Problem
+from qwenperf.service.web import asked, links
+from qwenperf.service.web.pages import opened, page
+
+_CHART = {"width": WIDTH, "height": HEIGHT}
+_TRACE = ".xplane.pb"
+
+
+def show_run(request: Request) -> Response:
+    """Show a run."""
+    _, project = opened(request)
+    name = asked.name(request, "run")
+    with service_of(request).database.read() as connection:
+        row = runs.by_name(connection, project.id, name)
+        if row is None:
+            raise Problem(404, "There is no such run in this project.", "The list of runs has all of them.")
+        record = from_json(runs.record(connection, row.record_id), name)
+        record = as_judged(record, runs.verdicts_of(connection, run_id=row.id))
+        lying = files.of_run(connection, row.id)
+        around = _around(connection, row)
+    place = f"/api/v1{links.project_api(project.name)}/runs/{links.segment(name)}"
+    found = [(one.path, one.size, f"{place}/files/{links.path(one.path)}") for one in lying]
+    traced = any(one.path.endswith(_TRACE) for one in lying)
+    return page(
+        request,
+        "run.html",
+        project=project,
+        kind="Run",
+        record=record,
+        view=run_view(record, lambda _: ""),
+        chart=_CHART,
+        record_href=f"{place}/record",
+        record_links=list(_links(project, row, around)),
+        files=found,
+        commands=list(_commands(request, project, name)) if traced else [],
+        here="runs",
+    )
+
+
+def as_judged(record: RunRecord, verdicts: Sequence[Row[Any]]) -> RunRecord:
+    """Return a run with the verdicts that count here, which may be by the project's budgets and not by its own."""
+    found: dict[str, list[Verdict]] = {}
+    for one in verdicts:
+        found.setdefault(one.case, []).append(
+            Verdict(
+                gate=one.gate,
+                outcome=Outcome(one.outcome),
+                summary=one.summary,
+                detail=tuple(filter(None, one.detail.split("\n"))),
+                advice=one.advice,
+            )
+        )
+    cases = tuple(
+        case
+        if [_told(one) for one in case.verdicts] == [_told(one) for one in found.get(case.id, [])]
+        else replace(case, verdicts=tuple(found.get(case.id, [])))
+        for case in record.cases
+    )
+    return replace(record, cases=cases)
+
+
+def _told(verdict: Verdict) -> tuple[str, str]:
+    return verdict.gate, str(verdict.outcome)
+
+
+def _around(connection: Connection, row: Row[Any]) -> Row[Any] | None:
+    """Return the run before this one that compares with it, or ``None``."""
+    found = runs.recent(
+        connection,
+        row.project_id,
+        limit=1,
+        behind=(row.at, row.id),
+        environment=row.environment,
+        branch=row.branch,
+        suite=row.suite,
+    )
+    return found[0] if found else None
+
+
+def _links(project: Row[Any], row: Row[Any], before: Row[Any] | None) -> Iterator[tuple[str, str]]:
+    commit = links.commit(project.repository, row.commit)
+    if commit:
+        yield f"commit {row.commit[:10]}", commit
+    if before is not None:
+        yield f"the run before, {before.name}", links.run(project.name, before.name)
+        changes = links.changes(project.repository, before.commit, row.commit)
+        if changes and before.commit != row.commit:
+            yield "what changed since", changes
+
+
+def _commands(request: Request, project: Row[Any], name: str) -> Iterator[tuple[str, str]]:
+    """Yield how a trace gets into a viewer: files are fetched with a token, as the page itself is read."""
+    server = service_of(request).settings.public_url or str(request.base_url).rstrip("/")
+    yield f"qwenperf pull --server {server} --project {project.name} {name}", "fetches record and traces"
+    yield f"qwenperf trace open {name}", "opens XProf or TensorBoard on them"
+
+
+def show_comparison(request: Request) -> Response:
+    """Show a comparison, with the difference of its traces by operation."""
+    _, project = opened(request)
+    name = asked.name(request, "comparison")
+    with service_of(request).database.read() as connection:
+        row = comparisons.by_name(connection, project.id, name)
+        if row is None:
+            raise Problem(404, "There is no such comparison in this project.", "The list has all of them.")
+        record = comparison_from_json(runs.record(connection, row.record_id), name)
+    changes = links.changes(project.repository, row.base_commit, row.head_commit)
+    return page(
+        request,
+        "comparison.html",
+        project=project,
+        kind="Comparison",
+        record=record,
+        view=comparison_view(record, lambda _: ""),
+        chart=_CHART,
+        record_href=f"/api/v1{links.project_api(project.name)}/comparisons/{links.segment(name)}/record",
+        record_links=[("what changed between the two", changes)] if changes else [],
+        files=[],
+        commands=[],
+        here="comparisons",
+    )

@@ -1,0 +1,87 @@
+"""``qwenperf db``: the service's database: bring it to this version, back it up, restore it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qwenperf import units
+from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
+from qwenperf.cli.service_options import make_folder, service_extra, service_options
+
+if TYPE_CHECKING:
+    from qwenperf.service.settings import ServiceSettings
+
+
+@click.group("db")
+def command() -> None:
+    """Bring the service's database to this version, back it up, or restore it."""
+
+
+@command.command("upgrade")
+@service_options
+@json_option
+@debug_option
+def upgrade_command(as_json: bool, **options: Any) -> int:  # noqa: FBT001
+    """Make the tables that this version needs, all or none. Every record is kept."""
+    settings = _settings(options)
+    from qwenperf.service.db.upgrade import upgrade
+
+    if not settings.database:
+        make_folder(settings.data)
+    before, after = upgrade(settings.database_url)
+    if as_json:
+        write_json({"before": before, "after": after})
+    else:
+        write_lines([f"at version {after} already" if before == after else f"from {before or 'nothing'} to {after}"])
+    return 0
+
+
+@command.command("backup")
+@click.argument("folder", type=click.Path(path_type=Path))
+@service_options
+@click.option("--without-files", is_flag=True, help="Leave traces and other files out.")
+@json_option
+@debug_option
+def backup_command(folder: Path, without_files: bool, as_json: bool, **options: Any) -> int:  # noqa: FBT001
+    """Write a backup to FOLDER, which must be new: one moment of the service, while it runs.
+
+    It is the folder of a service on SQLite, whatever the original was on: `qwenperf serve --data FOLDER` shows it.
+    """
+    settings = _settings(options)
+    from qwenperf.service.backup import backup
+
+    _tell("backed up to", folder, backup(settings, folder, with_files=not without_files), as_json=as_json)
+    return 0
+
+
+@command.command("restore")
+@click.argument("folder", type=click.Path(path_type=Path))
+@service_options
+@json_option
+@debug_option
+def restore_command(folder: Path, as_json: bool, **options: Any) -> int:  # noqa: FBT001
+    """Restore the backup in FOLDER into a service that has no data yet, on SQLite or PostgreSQL."""
+    settings = _settings(options)
+    from qwenperf.service.backup import restore
+
+    _tell("restored", folder, restore(settings, folder), as_json=as_json)
+    return 0
+
+
+def _settings(options: dict[str, Any]) -> ServiceSettings:
+    service_extra()
+    from qwenperf.service.settings import ServiceSettings
+
+    return ServiceSettings(**{name: options[name] for name in ("data", "database", "files")})
+
+
+def _tell(what: str, folder: Path, done: dict[str, int], *, as_json: bool) -> None:
+    if as_json:
+        write_json({"folder": str(folder), **done})
+        return
+    size = units.byte_count(done["file_bytes"])
+    line = f"{what} {folder}: {done['rows']} rows, of them {done['runs']} runs; {done['files']} files, {size}"
+    write_lines([line])

@@ -1,0 +1,61 @@
+"""Everything of a project as JSON lines: what came in, as it came, and what was said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from qwenperf.service.api import shapes
+from qwenperf.service.api.asked import project_for
+from qwenperf.service.arrivals import unpack
+from qwenperf.service.context import Service, service_of
+from qwenperf.service.db import alerts, files
+from qwenperf.service.db.tables import comparisons, records, runs
+from qwenperf.service.writing_json import compact
+
+_AT_ONCE = 50
+
+
+def export(request: Request) -> Response:
+    """Stream a project, one JSON object a line; the last line says that nothing is missing."""
+    service = service_of(request)
+    with service.database.read() as connection:
+        _, project = project_for(request, connection, "read")
+    headers = {"Content-Disposition": f'attachment; filename="{project.name}.jsonl"'}
+    return StreamingResponse(_lines(service, project), headers=headers, media_type="application/x-ndjson")
+
+
+def _lines(service: Service, project: Row[Any]) -> Iterator[bytes]:
+    count = 0
+    with service.database.read() as connection:
+        for kind, data in _entries(connection, project):
+            count += 1
+            yield compact({"type": kind, **data}).encode() + b"\n"
+    yield compact({"type": "end", "entries": count}).encode() + b"\n"
+
+
+def _entries(connection: Connection, project: Row[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "project", shapes.project(project)
+    for row in _each(connection, runs, project.id):
+        lying = [shapes.file(file) for file in files.of_run(connection, row.id)]
+        yield "run", shapes.run(row) | {"files": lying, "record": unpack(row.body)}
+    for row in _each(connection, comparisons, project.id):
+        yield "comparison", shapes.comparison(row) | {"record": unpack(row.body)}
+    for row in alerts.accepted_changes(connection, project.id, limit=1_000_000):
+        yield "accepted", shapes.acceptance(row)
+    for row in alerts.recent(connection, project.id, limit=1_000_000):
+        yield "alert", shapes.alert(row)
+
+
+def _each(connection: Connection, table: Any, project_id: int) -> Iterator[Row[Any]]:
+    """Yield the rows of a project with their records, a few at a time."""
+    last = 0
+    query = select(table, records.c.body).join(records, records.c.id == table.c.record_id)
+    query = query.where(table.c.project_id == project_id).order_by(table.c.id).limit(_AT_ONCE)
+    while rows := connection.execute(query.where(table.c.id > last)).all():
+        yield from rows
+        last = rows[-1].id

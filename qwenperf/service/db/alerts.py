@@ -1,0 +1,73 @@
+"""Alerts and accepted changes: what was found in a series, and what somebody said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from qwenperf.service.db.tables import accepted, alerts, points, runs, series
+from qwenperf.service.problems import NotFoundError
+
+OPEN, CONFIRMED, ACCEPTED, DISMISSED, RESOLVED = "open", "confirmed", "accepted", "dismissed", "resolved"
+STATES = (OPEN, CONFIRMED, ACCEPTED, DISMISSED, RESOLVED)
+
+
+def recent(
+    connection: Connection, project_id: int, *, state: str | None = None, limit: int = 200
+) -> Sequence[Row[Any]]:
+    """Return alerts with the names of their series and run, the latest first."""
+    query = (
+        select(alerts, series.c.case, series.c.metric, series.c.unit, series.c.direction, runs.c.name.label("run"))
+        .select_from(alerts.outerjoin(series, series.c.id == alerts.c.series_id))
+        .outerjoin(runs, runs.c.id == alerts.c.run_id)
+        .where(alerts.c.project_id == project_id)
+    )
+    if state is not None:
+        query = query.where(alerts.c.state == state)
+    return connection.execute(query.order_by(alerts.c.at.desc(), alerts.c.id.desc()).limit(limit)).all()
+
+
+def accept(connection: Connection, series_row: Row[Any], run_row: Row[Any], *, reason: str, by: str, at: int) -> int:
+    """Accept the change of a series that begins at a run; what is open there is accepted with it.
+
+    Raises:
+      NotFoundError: the run has no point in the series.
+    """
+    there = select(points.c.value).where(
+        points.c.series_id == series_row.id, points.c.at == run_row.at, points.c.run_id == run_row.id
+    )
+    if connection.execute(there).first() is None:
+        raise NotFoundError(
+            f"run {run_row.name} has no {series_row.metric} of {series_row.case}.",
+            advice="Name the run at which the change begins.",
+        )
+    here = (accepted.c.series_id == series_row.id) & (accepted.c.run_id == run_row.id)
+    values = {"reason": reason, "accepted_by": by, "created_at": at}
+    known = connection.execute(select(accepted.c.id).where(here)).scalar()
+    if known is not None:
+        connection.execute(update(accepted).where(here).values(**values))
+        return int(known)
+    values |= {"project_id": series_row.project_id, "series_id": series_row.id, "run_id": run_row.id}
+    number: int = connection.execute(insert(accepted).returning(accepted.c.id), values).scalar_one()
+    connection.execute(
+        update(alerts)
+        .where(alerts.c.series_id == series_row.id, alerts.c.run_id == run_row.id)
+        .where(alerts.c.state.in_((OPEN, CONFIRMED)))
+        .values(state=ACCEPTED, updated_at=at)
+    )
+    return number
+
+
+def accepted_changes(connection: Connection, project_id: int, *, limit: int = 200) -> Sequence[Row[Any]]:
+    """Return the accepted changes of a project with the names of their series and run, the latest first."""
+    query = (
+        select(accepted, series.c.case, series.c.metric, runs.c.name.label("run"))
+        .select_from(accepted.join(series, series.c.id == accepted.c.series_id))
+        .join(runs, runs.c.id == accepted.c.run_id)
+        .where(accepted.c.project_id == project_id)
+        .order_by(accepted.c.created_at.desc(), accepted.c.id.desc())
+        .limit(limit)
+    )
+    return connection.execute(query).all()

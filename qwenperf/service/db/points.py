@@ -1,0 +1,139 @@
+"""Points join their series: made when a metric is first seen, in the unit of its first record ever after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, or_, select, update
+
+from qwenperf.errors import RecordError
+from qwenperf.schema.hints import show
+from qwenperf.service.db.tables import points, series
+from qwenperf.store.rows import PointRow
+
+_Key = tuple[str, str]
+
+_is_newest = or_(series.c.last_at.is_(None), series.c.last_at <= bindparam("at"))
+_ARRIVE = (
+    update(series)
+    .where(series.c.id == bindparam("number"))
+    .values(
+        points=series.c.points + 1,
+        last_value=case((_is_newest, bindparam("newest")), else_=series.c.last_value),
+        last_run_id=case((_is_newest, bindparam("run")), else_=series.c.last_run_id),
+        last_at=case((_is_newest, bindparam("at")), else_=series.c.last_at),
+    )
+)
+
+
+def keep_points(connection: Connection, project_id: int, run_id: int, at: int, found: Sequence[PointRow]) -> None:
+    """Add the points of one run.
+
+    Raises:
+      RecordError: a metric came in another unit, direction or kind before.
+    """
+    if not found:
+        return
+    numbers = _series(connection, project_id, found)
+    rows = [
+        {
+            "series_id": numbers[point.case, point.metric],
+            "at": at,
+            "run_id": run_id,
+            "value": point.value,
+            "low": point.low,
+            "high": point.high,
+            "samples": point.samples,
+        }
+        for point in found
+    ]
+    connection.execute(insert(points), rows)
+    arrived = [{"number": row["series_id"], "at": at, "run": run_id, "newest": row["value"]} for row in rows]
+    # In one order everywhere, so that two writers wait for each other and never both.
+    connection.execute(_ARRIVE, sorted(arrived, key=lambda row: row["number"]))
+
+
+def _series(connection: Connection, project_id: int, found: Sequence[PointRow]) -> dict[_Key, int]:
+    """Return the number of each point's series; of a new one too."""
+    names = list(dict.fromkeys(point.case for point in found))
+    known = {(row.case, row.metric): row for row in _of_cases(connection, project_id, names)}
+    for point in found:
+        row = known.get((point.case, point.metric))
+        if row is not None:
+            _check_same(row, point)
+    new = [
+        {
+            "project_id": project_id,
+            "case": point.case,
+            "metric": point.metric,
+            "unit": point.unit,
+            "direction": point.direction,
+            "kind": point.kind,
+        }
+        for point in found
+        if (point.case, point.metric) not in known
+    ]
+    numbers = {key: int(row.id) for key, row in known.items()}
+    if new:
+        made = connection.execute(insert(series).returning(series.c.id, series.c.case, series.c.metric), new)
+        numbers |= {(row.case, row.metric): int(row.id) for row in made}
+    return numbers
+
+
+def _of_cases(connection: Connection, project_id: int, names: Sequence[str]) -> Sequence[Row[Any]]:
+    rows: list[Row[Any]] = []
+    for start in range(0, len(names), 500):
+        some = names[start : start + 500]
+        query = select(series).where(series.c.project_id == project_id, series.c.case.in_(some))
+        rows += connection.execute(query)
+    return rows
+
+
+def _check_same(row: Row[Any], point: PointRow) -> None:
+    for name in ("unit", "direction", "kind"):
+        before, now = getattr(row, name), getattr(point, name)
+        if before != now:
+            raise RecordError(
+                f"the {name} of {point.metric} of {point.case} is {show(now)}, and was {show(before)} before.",
+                advice="Send it as it was, or under another name: a series has one unit, direction and kind.",
+            )
+
+
+def of_run(connection: Connection, run: Row[Any], cases: Sequence[str]) -> Sequence[Row[Any]]:
+    """Return case, metric, unit, direction, kind, value, low, high and samples of everything measured in ``run``."""
+    rows: list[Row[Any]] = []
+    for start in range(0, len(cases), 500):
+        query = (
+            select(
+                series.c.id.label("series_id"), series.c.case, series.c.metric, series.c.unit, series.c.direction,
+                series.c.kind, points.c.value, points.c.low, points.c.high, points.c.samples,
+            )
+            .join(points, points.c.series_id == series.c.id)
+            .where(series.c.project_id == run.project_id, series.c.case.in_(cases[start : start + 500]))
+            .where(points.c.at == run.at, points.c.run_id == run.id)
+            .order_by(series.c.case, series.c.metric)
+        )  # fmt: skip
+        rows += connection.execute(query)
+    return rows
+
+
+def recount(connection: Connection, series_ids: Sequence[int]) -> None:
+    """Write anew what series know of their points, after some have gone."""
+    newest = (
+        select(points.c.value, points.c.at, points.c.run_id)
+        .where(points.c.series_id == series.c.id)
+        .order_by(points.c.at.desc(), points.c.run_id.desc())
+        .limit(1)
+    )
+    counted = select(func.count()).where(points.c.series_id == series.c.id)
+    connection.execute(
+        update(series)
+        .where(series.c.id.in_(series_ids))
+        .values(
+            points=counted.scalar_subquery(),
+            last_value=newest.with_only_columns(points.c.value).scalar_subquery(),
+            last_at=newest.with_only_columns(points.c.at).scalar_subquery(),
+            last_run_id=newest.with_only_columns(points.c.run_id).scalar_subquery(),
+        )
+    )

@@ -1,0 +1,61 @@
+"""Projects: made, found, and how much they may keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from qwenperf.service.db.tables import projects
+from qwenperf.service.problems import ConflictError, Problem
+from qwenperf.units import byte_count
+
+
+def by_name(connection: Connection, name: str) -> Row[Any] | None:
+    """Return a project; ``None`` where there is none of this name."""
+    return connection.execute(select(projects).where(projects.c.name == name)).first()
+
+
+def listed(connection: Connection) -> Sequence[Row[Any]]:
+    """Return every project, by name."""
+    return connection.execute(select(projects).order_by(projects.c.name)).all()
+
+
+def create(connection: Connection, values: dict[str, Any]) -> int:
+    """Make a project and return its number.
+
+    Raises:
+      ConflictError: one of this name is there.
+    """
+    if by_name(connection, values["name"]) is not None:
+        raise ConflictError(f"the project {values['name']!r} is there already.", advice="Push to it, or name another.")
+    number: int = connection.execute(insert(projects).values(**values).returning(projects.c.id)).scalar_one()
+    return number
+
+
+def change(connection: Connection, project_id: int, values: dict[str, Any]) -> None:
+    """Change what is said of a project."""
+    connection.execute(update(projects).where(projects.c.id == project_id).values(**values))
+
+
+def charge(connection: Connection, project_id: int, size: int) -> None:
+    """Count ``size`` bytes more for a project, or fewer where it is below 0.
+
+    This is also what makes writers of one project take turns.
+
+    Raises:
+      Problem: 413, it would be more than the project's quota.
+    """
+    held = update(projects).where(projects.c.id == project_id).values(used_bytes=projects.c.used_bytes + size)
+    if size > 0:
+        held = held.where(projects.c.used_bytes + size <= projects.c.quota_bytes)
+    if connection.execute(held).rowcount == 0:
+        room = connection.execute(select(projects.c.quota_bytes).where(projects.c.id == project_id)).scalar()
+        if room is None:
+            raise Problem(404, "the project is gone.")
+        raise Problem(
+            413,
+            f"the project may keep {byte_count(room)}, and {byte_count(size)} more do not fit.",
+            "Shorten its retention, or raise its quota.",
+        )

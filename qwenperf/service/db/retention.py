@@ -1,0 +1,54 @@
+"""Old runs go: with their points, in small transactions, and never half of one."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, and_, delete, func, select
+
+from qwenperf.service.db import points as arriving
+from qwenperf.service.db.projects import charge
+from qwenperf.service.db.tables import comparisons, points, records, runs, series
+
+_AT_ONCE = 200
+
+
+def expire(connection: Connection, project_id: int, before: int) -> int:
+    """Remove the oldest runs of a project, of those from before a time, and return how many."""
+    old = select(runs.c.id, runs.c.at, runs.c.record_id).where(runs.c.project_id == project_id, runs.c.at < before)
+    rows = connection.execute(old.order_by(runs.c.at, runs.c.id).limit(_AT_ONCE)).all()
+    if not rows:
+        return 0
+    first, last, numbers = rows[0].at, rows[-1].at, [row.id for row in rows]
+    mine = select(series.c.id).where(series.c.project_id == project_id)
+    # By the key of the table: each series is asked for one range, and within it for these runs.
+    span = and_(points.c.series_id.in_(mine), points.c.at >= first, points.c.at <= last)
+    connection.execute(delete(points).where(span, points.c.run_id.in_(numbers)))
+    connection.execute(delete(runs).where(runs.c.id.in_(numbers)))
+    _forget_records(connection, project_id, [row.record_id for row in rows])
+    return len(rows)
+
+
+def expire_comparisons(connection: Connection, project_id: int, before: int) -> int:
+    """Remove the oldest comparisons of a project, of those from before a time, and return how many."""
+    old = select(comparisons.c.id, comparisons.c.record_id).where(
+        comparisons.c.project_id == project_id, comparisons.c.created_at < before
+    )
+    rows = connection.execute(old.order_by(comparisons.c.created_at, comparisons.c.id).limit(_AT_ONCE)).all()
+    if rows:
+        connection.execute(delete(comparisons).where(comparisons.c.id.in_([row.id for row in rows])))
+        _forget_records(connection, project_id, [row.record_id for row in rows])
+    return len(rows)
+
+
+def _forget_records(connection: Connection, project_id: int, held: list[int]) -> None:
+    size = select(func.coalesce(func.sum(func.length(records.c.body)), 0)).where(records.c.id.in_(held))
+    freed = connection.execute(size).scalar_one()
+    connection.execute(delete(records).where(records.c.id.in_(held)))
+    charge(connection, project_id, -freed)
+
+
+def recount(connection: Connection, project_id: int) -> None:
+    """Write anew what the series of a project know of their points; those that have none go."""
+    numbers = connection.execute(select(series.c.id).where(series.c.project_id == project_id)).scalars().all()
+    for start in range(0, len(numbers), _AT_ONCE):
+        arriving.recount(connection, numbers[start : start + _AT_ONCE])
+    connection.execute(delete(series).where(series.c.project_id == project_id, series.c.points == 0))

@@ -1,0 +1,111 @@
+"""Runs: kept once, whole, and found again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select
+
+from qwenperf.service.arrivals import ArrivedRun, unpack
+from qwenperf.service.db.points import keep_points
+from qwenperf.service.db.projects import charge
+from qwenperf.service.db.tables import cases, records, runs, verdicts
+from qwenperf.service.problems import ConflictError
+
+
+def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: int, by: str) -> tuple[int, bool]:
+    """Keep a run and return its number, and whether it is new: the same content again changes nothing.
+
+    Raises:
+      ConflictError: another run of this name is there, or a metric came in another unit before.
+      Problem: 413, the project has no room.
+    """
+    known = _known(connection, project_id, arrived)
+    if known is not None:
+        return known, False
+    content = arrived.content
+    charge(connection, project_id, len(content.body))
+    record = insert(records).values(body=content.body, size=content.size).returning(records.c.id)
+    values = arrived.run | {
+        "project_id": project_id, "name": arrived.name, "sha256": content.sha256, "received_at": at, "pushed_by": by,
+        "record_id": connection.execute(record).scalar_one(),
+    }  # fmt: skip
+    run_id: int = connection.execute(insert(runs).returning(runs.c.id), values).scalar_one()
+    if arrived.cases:
+        connection.execute(insert(cases), [value | {"run_id": run_id} for value in arrived.cases])
+    keep_points(connection, project_id, run_id, arrived.run["at"], arrived.points)
+    keep_verdicts(connection, arrived.verdicts, project_id=project_id, run_id=run_id)
+    return run_id, True
+
+
+def keep_verdicts(connection: Connection, found: Sequence[dict[str, Any]], **of: int) -> None:
+    """Keep what gates said of a run or comparison."""
+    if found:
+        connection.execute(insert(verdicts), [value | of for value in found])
+
+
+def _known(connection: Connection, project_id: int, arrived: ArrivedRun) -> int | None:
+    mine = select(runs.c.id, runs.c.name, runs.c.sha256).where(runs.c.project_id == project_id)
+    same = connection.execute(mine.where(runs.c.sha256 == arrived.content.sha256)).first()
+    if same is not None:
+        return int(same.id)
+    if connection.execute(mine.where(runs.c.name == arrived.name)).first() is not None:
+        raise ConflictError(
+            f"another run {arrived.name!r} is there, with other content.",
+            advice="A run is never changed; give this one an id of its own.",
+        )
+    return None
+
+
+def by_name(connection: Connection, project_id: int, name: str) -> Row[Any] | None:
+    """Return a run; ``None`` where there is none of this name."""
+    return connection.execute(select(runs).where(runs.c.project_id == project_id, runs.c.name == name)).first()
+
+
+def recent(
+    connection: Connection,
+    project_id: int,
+    *,
+    limit: int = 50,
+    before: int | None = None,
+    behind: tuple[int, int] | None = None,
+    **only: str | None,
+) -> Sequence[Row[Any]]:
+    """Return runs, the latest first.
+
+    Args:
+      connection: reads.
+      project_id: of this project.
+      limit: so many at most.
+      before: older than that.
+      behind: those that follow the one with this ``at`` and ``id`` in the list.
+      only: branch, environment, commit or suite, where not ``None``.
+    """
+    query = select(runs).where(runs.c.project_id == project_id)
+    if before is not None:
+        query = query.where(runs.c.at < before)
+    if behind is not None:
+        query = query.where((runs.c.at < behind[0]) | ((runs.c.at == behind[0]) & (runs.c.id < behind[1])))
+    for name, value in only.items():
+        if value is not None:
+            query = query.where(runs.c[name] == value)
+    return connection.execute(query.order_by(runs.c.at.desc(), runs.c.id.desc()).limit(limit)).all()
+
+
+def record(connection: Connection, record_id: int) -> Any:
+    """Return the JSON data of a record."""
+    return unpack(connection.execute(select(records.c.body).where(records.c.id == record_id)).scalar_one())
+
+
+def cases_of(connection: Connection, run_id: int) -> Sequence[Row[Any]]:
+    """Return the cases of a run, in its order."""
+    return connection.execute(select(cases).where(cases.c.run_id == run_id).order_by(cases.c.id)).all()
+
+
+def verdicts_of(connection: Connection, **of: int) -> Sequence[Row[Any]]:
+    """Return the verdicts on a run or comparison, in its order."""
+    query = select(verdicts).order_by(verdicts.c.id)
+    for name, value in of.items():
+        query = query.where(verdicts.c[name] == value)
+    return connection.execute(query).all()

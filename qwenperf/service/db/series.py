@@ -1,0 +1,142 @@
+"""Series: which there are, and windows of them, down-sampled by the database where there are many points.
+
+A bucket keeps the smallest and the largest value beside the mean, so that a spike stays visible at any width, and never
+mixes two environments, whose values are not comparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, select
+
+from qwenperf.service.db.tables import accepted, points, runs, series
+
+POINTS_LIMIT = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Part of a series: ``points``, or ``buckets`` where there were more points than wanted. ``total``: points."""
+
+    total: int
+    points: Sequence[Row[Any]] = ()
+    buckets: Sequence[Row[Any]] = ()
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What of a series is wanted: times between ``start`` and ``end``, one environment or branch, so many points."""
+
+    start: int | None = None
+    end: int | None = None
+    environment: str | None = None
+    branch: str | None = None
+    limit: int = 1000
+
+
+def catalogue(
+    connection: Connection,
+    project_id: int,
+    *,
+    case: str | None = None,
+    metric: str | None = None,
+    after: tuple[str, str] | None = None,
+    limit: int = POINTS_LIMIT,
+) -> Sequence[Row[Any]]:
+    """Return the series of a project by case and metric, each with its newest point; ``after``: those behind it."""
+    query = select(series).where(series.c.project_id == project_id)
+    if case is not None:
+        query = query.where(series.c.case == case)
+    if metric is not None:
+        query = query.where(series.c.metric == metric)
+    if after is not None:
+        behind = (series.c.case > after[0]) | ((series.c.case == after[0]) & (series.c.metric > after[1]))
+        query = query.where(behind)
+    return connection.execute(query.order_by(series.c.case, series.c.metric).limit(limit)).all()
+
+
+def by_name(connection: Connection, project_id: int, case: str, metric: str) -> Row[Any] | None:
+    """Return one series; ``None`` where nothing of this name was ever measured."""
+    query = select(series).where(series.c.project_id == project_id, series.c.case == case, series.c.metric == metric)
+    return connection.execute(query).first()
+
+
+def window(connection: Connection, series_id: int, wanted: Wanted) -> Window:
+    """Return a window of one series, its points oldest first."""
+    inside = _inside(series_id, wanted)
+    bounds = connection.execute(
+        select(func.count(), func.min(points.c.at), func.max(points.c.at)).select_from(_joined(wanted)).where(inside)
+    ).one()
+    total, start, end = bounds
+    if not total:
+        return Window(total=0)
+    if total <= wanted.limit:
+        return Window(total=total, start=start, end=end, points=_points(connection, inside))
+    return Window(total=total, start=start, end=end, buckets=_buckets(connection, inside, start, end, wanted.limit))
+
+
+def _inside(series_id: int, wanted: Wanted) -> ColumnElement[bool]:
+    conditions = [points.c.series_id == series_id]
+    if wanted.start is not None:
+        conditions.append(points.c.at >= wanted.start)
+    if wanted.end is not None:
+        conditions.append(points.c.at <= wanted.end)
+    if wanted.environment is not None:
+        conditions.append(runs.c.environment == wanted.environment)
+    if wanted.branch is not None:
+        conditions.append(runs.c.branch == wanted.branch)
+    return and_(*conditions)
+
+
+def _joined(wanted: Wanted) -> Any:
+    """Return the points, with their runs where one asks for what only those know."""
+    if wanted.environment is None and wanted.branch is None:
+        return points
+    return points.join(runs, runs.c.id == points.c.run_id)
+
+
+def _points(connection: Connection, inside: ColumnElement[bool]) -> Sequence[Row[Any]]:
+    why = and_(accepted.c.series_id == points.c.series_id, accepted.c.run_id == points.c.run_id)
+    query = (
+        select(
+            points.c.at, points.c.value, points.c.low, points.c.high, points.c.samples, runs.c.name.label("run"),
+            runs.c.commit, runs.c.branch, runs.c.environment, runs.c.measured_at, runs.c.committed_at,
+            accepted.c.reason.label("accepted"),
+        )
+        .select_from(points.join(runs, runs.c.id == points.c.run_id).outerjoin(accepted, why))
+        .where(inside)
+        .order_by(points.c.at, points.c.run_id)
+    )  # fmt: skip
+    return connection.execute(query).all()
+
+
+def _buckets(
+    connection: Connection, inside: ColumnElement[bool], start: int, end: int, count: int
+) -> Sequence[Row[Any]]:
+    width = (end - start) // count + 1
+    number = ((points.c.at - start) // width).label("bucket")
+    query = (
+        select(
+            number, runs.c.environment, func.count().label("points"), func.min(points.c.at).label("at"),
+            func.max(points.c.at).label("until"), func.min(points.c.value).label("min"),
+            func.max(points.c.value).label("max"), func.avg(points.c.value).label("mean"),
+            func.min(points.c.low).label("low"), func.max(points.c.high).label("high"),
+        )
+        .select_from(points.join(runs, runs.c.id == points.c.run_id))
+        .where(inside)
+        .group_by(number, runs.c.environment)
+        .order_by(number, runs.c.environment)
+    )  # fmt: skip
+    return connection.execute(query).all()
+
+
+def environments(connection: Connection, project_id: int) -> Sequence[Row[Any]]:
+    """Return the environments of a project with the number and the newest of their runs, the newest first."""
+    last = func.max(runs.c.at).label("last_at")
+    query = select(runs.c.environment, func.count().label("runs"), last).where(runs.c.project_id == project_id)
+    return connection.execute(query.group_by(runs.c.environment).order_by(last.desc())).all()

@@ -1,0 +1,87 @@
+"""Brings a database to the tables that this version knows; never back: a backup is the way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from qwenperf.errors import UsageError
+from qwenperf.service.db.database import translated
+from qwenperf.service.db.engines import postgresql_engine, sqlite_engine
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_LOCK = 7_711_865
+"""Number of the advisory lock that lets one process at a time migrate a PostgreSQL database."""
+
+
+def upgrade(url: str) -> tuple[str | None, str]:
+    """Run the migrations that are missing, all or none; return the versions before and after.
+
+    Raises:
+      ServiceUnavailableError: the database cannot be reached.
+      UsageError: the database is of a later version than this.
+    """
+    is_sqlite = url.startswith("sqlite")
+    engine = sqlite_engine(url, pool_size=1, writes=True) if is_sqlite else postgresql_engine(url, pool_size=1)
+    try:
+        with translated(), engine.begin() as connection:
+            if not is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            before = version(connection)
+            _check_known(before)
+            if before != newest():
+                config = _config()
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+            return before, newest()
+    finally:
+        engine.dispose()
+
+
+def version(connection: Connection) -> str | None:
+    """Return the version of a database; ``None`` for one without tables of ours."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def newest() -> str:
+    """Return the version that this code needs."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    assert head is not None
+    return head
+
+
+def check_version(connection: Connection) -> None:
+    """Refuse a database that this version cannot work with.
+
+    Raises:
+      UsageError: it lacks migrations, or has ones that this version does not know.
+    """
+    seen = version(connection)
+    _check_known(seen)
+    if seen != newest():
+        raise UsageError(
+            f"the database is at version {seen or 'none'} and this qwenperf needs {newest()}.",
+            advice="Run `qwenperf db upgrade` with the same --data or --database.",
+        )
+
+
+def _check_known(seen: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if seen is not None and seen not in known:
+        raise UsageError(
+            f"the database is at version {seen}, which is later than this qwenperf knows.",
+            advice="Use the qwenperf that upgraded it, or restore a backup.",
+        )
+
+
+def _config() -> Config:
+    config = Config()
+    # Alembic reads its options with interpolation.
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config

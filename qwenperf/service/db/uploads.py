@@ -1,0 +1,168 @@
+"""Uploads: announced, received in parts that may come hours apart, and then a file of a run in one step."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from qwenperf.errors import UsageError
+from qwenperf.schema.hints import show
+from qwenperf.service.db.projects import charge
+from qwenperf.service.db.tables import files, run_files, upload_parts, uploads
+from qwenperf.service.problems import ConflictError, NotFoundError
+from qwenperf.service.texts import holdable
+
+PATH_LIMIT = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Announced:
+    """A file that somebody wants to send for the run numbered ``run_id``."""
+
+    project_id: int
+    run_id: int
+    path: str
+    sha256: str
+    size: int
+
+
+def safe_path(path: str) -> str:
+    """Return the path of a file within its run.
+
+    Raises:
+      UsageError: it leads elsewhere, or is none.
+    """
+    parts = path.split("/")
+    wrong = not path or len(path.encode("utf-8", "replace")) > PATH_LIMIT or "\\" in path or not holdable(path)
+    if wrong or "\n" in path or "\t" in path or any(part in {"", ".", ".."} for part in parts):
+        raise UsageError(
+            f"the path is {show(path)}, which is none within a run.",
+            advice=f"Name a file by folders and / only, without .., in at most {PATH_LIMIT} bytes.",
+        )
+    return posixpath.normpath(path)
+
+
+def announce(connection: Connection, wanted: Announced, *, upload: str, at: int, by: str) -> Row[Any] | None:
+    """Begin an upload, or find the one that began; ``None`` where the file is there already, or is now.
+
+    Room is taken now, so that what is announced will fit.
+
+    Raises:
+      ConflictError: another file lies there.
+      Problem: 413, the project has no room.
+    """
+    lying = select(files.c.sha256).join(run_files, run_files.c.file_id == files.c.id)
+    lying = lying.where(run_files.c.run_id == wanted.run_id, run_files.c.path == wanted.path)
+    there = connection.execute(lying).scalar()
+    if there == wanted.sha256:
+        return None
+    if there is not None:
+        raise ConflictError(
+            f"another file is at {wanted.path}.", advice="A file of a run is never changed; give another path."
+        )
+    content = select(files.c.id, files.c.size).where(
+        files.c.project_id == wanted.project_id, files.c.sha256 == wanted.sha256
+    )
+    same = connection.execute(content).first()
+    if same is not None:
+        connection.execute(insert(run_files).values(run_id=wanted.run_id, path=wanted.path, file_id=same.id))
+        return None
+    begun = select(uploads).where(
+        uploads.c.run_id == wanted.run_id, uploads.c.path == wanted.path, uploads.c.sha256 == wanted.sha256
+    )
+    row = connection.execute(begun).first()
+    if row is not None:
+        if row.size != wanted.size:
+            raise ConflictError(f"{wanted.path} was announced with {row.size} bytes and now has {wanted.size}.")
+        return row
+    charge(connection, wanted.project_id, wanted.size)
+    values = {
+        "id": upload, "project_id": wanted.project_id, "run_id": wanted.run_id, "path": wanted.path,
+        "sha256": wanted.sha256, "size": wanted.size, "received": 0, "created_at": at, "updated_at": at,
+        "pushed_by": by,
+    }  # fmt: skip
+    return connection.execute(insert(uploads).returning(uploads), values).one()
+
+
+def by_id(connection: Connection, project_id: int, upload: str) -> Row[Any]:
+    """Return an upload of a project.
+
+    Raises:
+      NotFoundError: there is none, or it is complete or was given up.
+    """
+    query = select(uploads).where(uploads.c.project_id == project_id, uploads.c.id == upload)
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFoundError("there is no such upload.", advice="Announce the file again: what is complete is known.")
+    return row
+
+
+def received(connection: Connection, upload: str, offset: int, size: int, *, name: str, at: int) -> None:
+    """Take a part in that is durable.
+
+    Raises:
+      ConflictError: another part came first.
+    """
+    here = (uploads.c.id == upload) & (uploads.c.received == offset)
+    grown = update(uploads).where(here).values(received=offset + size, updated_at=at)
+    if connection.execute(grown).rowcount == 0:
+        raise ConflictError("another part of this upload came first.", advice="Ask for its offset, and go on there.")
+    connection.execute(insert(upload_parts).values(upload_id=upload, offset=offset, size=size, name=name))
+
+
+def parts(connection: Connection, upload: str) -> Sequence[str]:
+    """Return the names of the parts, in order."""
+    query = select(upload_parts.c.name).where(upload_parts.c.upload_id == upload).order_by(upload_parts.c.offset)
+    return connection.execute(query).scalars().all()
+
+
+def complete(connection: Connection, row: Row[Any], *, name: str, at: int) -> bool:
+    """Make a complete upload a file of its run; ``False`` where the project had the content, and ``name`` is needless.
+
+    Raises:
+      ConflictError: another file lies there now.
+    """
+    if connection.execute(delete(uploads).where(uploads.c.id == row.id)).rowcount == 0:
+        # Somebody else completed it, with the same name.
+        return True
+    known = select(files.c.id).where(files.c.project_id == row.project_id, files.c.sha256 == row.sha256)
+    file_id = connection.execute(known).scalar()
+    is_new = file_id is None
+    if is_new:
+        values = {
+            "project_id": row.project_id, "sha256": row.sha256, "size": row.size, "name": name, "created_at": at
+        }  # fmt: skip
+        file_id = connection.execute(insert(files).returning(files.c.id), values).scalar_one()
+    else:
+        charge(connection, row.project_id, -row.size)
+    lying = select(run_files.c.file_id).where(run_files.c.run_id == row.run_id, run_files.c.path == row.path)
+    there = connection.execute(lying).scalar()
+    if there is None:
+        connection.execute(insert(run_files).values(run_id=row.run_id, path=row.path, file_id=file_id))
+    elif there != file_id:
+        raise ConflictError(f"another file is at {row.path}.")
+    return is_new
+
+
+def give_up(connection: Connection, row: Row[Any]) -> None:
+    """Forget an upload and give its room back."""
+    if connection.execute(delete(uploads).where(uploads.c.id == row.id)).rowcount:
+        charge(connection, row.project_id, -row.size)
+
+
+def give_up_stale(connection: Connection, row: Row[Any], before: int) -> bool:
+    """Forget an upload unless somebody went on with it since ``before``; say whether it is forgotten."""
+    there = select(uploads.c.id).where(uploads.c.id == row.id, uploads.c.updated_at < before)
+    if connection.execute(there).first() is None:
+        return False
+    give_up(connection, row)
+    return True
+
+
+def stale(connection: Connection, before: int, limit: int = 100) -> Sequence[Row[Any]]:
+    """Return uploads that nobody has gone on with since ``before``."""
+    return connection.execute(select(uploads).where(uploads.c.updated_at < before).limit(limit)).all()

@@ -1,0 +1,97 @@
+"""What goes on beside the answers: retention, uploads that nobody goes on with, sessions that are over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from qwenperf.errors import QwenperfError
+from qwenperf.service.context import Service
+from qwenperf.service.db import files, projects, retention, uploads
+from qwenperf.service.times import DAY_US, SECOND_US
+
+_LOG = logging.getLogger("qwenperf.service")
+
+
+class Jobs:
+    """A thread that tidies up every ``sweep_s`` seconds. Several workers may do it at once: each step is one write."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="qwenperf-jobs", daemon=True)
+
+    def start(self) -> None:
+        """Begin, unless the settings say never."""
+        if self._service.settings.sweep_s > 0:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End after the step that is under way."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=30)
+
+    def _serve(self) -> None:
+        while not self._stop.wait(self._service.settings.sweep_s):
+            try:
+                sweep(self._service, self._stop)
+            except QwenperfError as error:
+                _LOG.warning("tidying up: %s", error)
+            except Exception:  # noqa: BLE001  (the thread goes on: the next round may succeed)
+                _LOG.exception("bug while tidying up")
+
+
+def sweep(service: Service, stop: threading.Event | None = None) -> None:
+    """Tidy up once.
+
+    Raises:
+      ServiceUnavailableError: the database or the files cannot be reached; the next round goes on.
+    """
+    from qwenperf.service.auth import sweep as sweep_access
+
+    now = service.clock()
+    service.database.write(lambda connection: sweep_access(connection, now))
+    _drop_uploads(service, now - service.settings.upload_expires_s * SECOND_US)
+    with service.database.read() as connection:
+        found = [row for row in projects.listed(connection) if row.retention_days is not None]
+    for project in found:
+        expire(service, project.id, now - project.retention_days * DAY_US, stop)
+
+
+def expire(service: Service, project_id: int, before: int, stop: threading.Event | None = None) -> int:
+    """Remove what a project has from before a time, a few records a step, so that others get a turn; say how many."""
+    count = 0
+    while stop is None or not stop.is_set():
+        gone = service.database.write(lambda connection: retention.expire(connection, project_id, before))
+        gone += service.database.write(lambda connection: retention.expire_comparisons(connection, project_id, before))
+        count += gone
+        if not gone:
+            break
+    if count:
+        service.database.write(lambda connection: retention.recount(connection, project_id))
+        _drop_files(service, project_id)
+        service.counters.add("records_expired", count)
+    return count
+
+
+def _drop_uploads(service: Service, before: int) -> None:
+    with service.database.read() as connection:
+        rows = uploads.stale(connection, before)
+    for row in rows:
+
+        def work(connection: Connection, row: Row[Any] = row) -> bool:
+            return uploads.give_up_stale(connection, row, before)
+
+        if service.database.write(work):
+            service.files.drop_upload(row.project_id, row.id, row.sha256)
+
+
+def _drop_files(service: Service, project_id: int) -> None:
+    """Remove content that no run names: first from the database, so that a file there is always whole."""
+    names = service.database.write(lambda connection: files.drop_unnamed(connection, project_id))
+    for name in names:
+        service.files.drop(project_id, name)

@@ -1,0 +1,53 @@
+"""Answers other than 2xx: what was wrong, and what to do about it, for programs and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qwenperf.errors import QwenperfError, RecordError, UnknownNameError, UsageError
+
+RETRY_AFTER_S = 2
+
+
+class Problem(Exception):  # noqa: N818  (the word of HTTP APIs)
+    """An answer that ends a request early. ``advice`` says what to do."""
+
+    def __init__(self, status: int, error: str, advice: str = "", headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(error)
+        self.status, self.error, self.advice = status, error, advice
+        self.headers = dict(headers or {})
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.error} {self.advice}".strip()
+
+
+class ServiceUnavailableError(QwenperfError):
+    """Database or file store cannot be reached, or has no room; the same request may succeed later."""
+
+    exit_code = 5
+    default_advice = "Try again: nothing of the request was kept."
+
+
+class ConflictError(UsageError):
+    """What was sent contradicts what is there."""
+
+
+class NotFoundError(UsageError):
+    """What was asked for is not there."""
+
+
+_STATUS = (
+    (ServiceUnavailableError, 503),
+    (ConflictError, 409),
+    (NotFoundError, 404),
+    (UnknownNameError, 404),
+    (RecordError, 422),
+    (UsageError, 422),
+)
+
+
+def of_error(error: QwenperfError) -> Problem:
+    """Return the answer that tells of ``error``."""
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
+    return Problem(status, error.message, error.advice, headers)

@@ -1,0 +1,44 @@
+"""What was sent, as what is kept: records of ours, files of other tools, and the project's own budgets on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from qwenperf.errors import RecordError
+from qwenperf.formats.convert import OWN, read
+from qwenperf.formats.foreign import Told
+from qwenperf.formats.place import Document
+from qwenperf.gate.budget import parse as parse_budgets
+from qwenperf.gate.evaluate import judge_run
+from qwenperf.schema.codec import from_json, to_json
+from qwenperf.service.arrivals import ArrivedComparison, ArrivedRun, arrived_run, judged, pack, read_record, unpack
+
+Arrived = ArrivedRun | ArrivedComparison
+
+
+def read_sent(data: bytes, kind: str, told: Told, budgets: str) -> Sequence[Arrived]:
+    """Read a record, or the file of another tool where ``kind`` names its format, and judge runs by ``budgets``.
+
+    Raises:
+      RecordError: it cannot be read; names the key path and what was seen.
+      UnknownNameError: no such format.
+    """
+    if kind in {"", OWN}:
+        return [_judged(read_record(data), budgets)]
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"the file is not UTF-8: {error}.") from error
+    runs = read([Document(name="the file", text=text)], told, kind)
+    if not runs:
+        raise RecordError("the file holds no run.", advice="Was the benchmark run?")
+    return [_judged(arrived_run(run, pack(to_json(run))), budgets) for run in runs]
+
+
+def _judged(arrived: Arrived, budgets: str) -> Arrived:
+    if not budgets or isinstance(arrived, ArrivedComparison):
+        return arrived
+    run = from_json(unpack(arrived.content.body))
+    return replace(arrived, **judged(judge_run(run, parse_budgets(json.loads(budgets), "the project's budgets"))))

@@ -1,0 +1,90 @@
+"""Starts the web server: one process on SQLite, as many as one likes on PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+
+from qwenperf.errors import ConfigError, OutputError
+from qwenperf.service.app import create_app, make_service
+from qwenperf.service.settings import ServiceSettings, from_text, to_text
+
+VARIABLE = "QWENPERF_SERVICE"
+"""Hands the settings to worker processes."""
+
+_BACKLOG = 2048
+_OPTIONS: dict[str, Any] = {
+    "server_header": False,
+    "access_log": False,
+    "log_level": "info",
+    # Who asks is read from a header of the proxy only where the settings say so; uvicorn would guess.
+    "proxy_headers": False,
+    "timeout_graceful_shutdown": 30,
+}
+
+
+def serve(settings: ServiceSettings, ready: Callable[[str, str | None], None]) -> None:
+    """Serve until told to stop. ``ready`` hears the address, and the first admin token where one was made.
+
+    Raises:
+      ConfigError: several workers on SQLite.
+      OutputError: the address is taken.
+      UsageError: a PostgreSQL database of another version.
+    """
+    from qwenperf.service.auth import first_token, redaction
+
+    if settings.workers > 1 and settings.database_url.startswith("sqlite"):
+        raise ConfigError("SQLite has one writer, and so one worker.", advice="Give --database postgresql://...")
+    listening = _listen(settings)
+    address = _address(settings, listening)
+    service = make_service(settings)
+    token = first_token(service)
+    if settings.workers > 1:
+        service.database.close()
+        os.environ[VARIABLE] = to_text(settings)
+        ready(address, token)
+        config = uvicorn.Config(f"{__name__}:from_environment", factory=True, workers=settings.workers, **_OPTIONS)
+        from uvicorn.supervisors import Multiprocess
+
+        Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listening]).run()
+        return
+    config = uvicorn.Config(create_app(settings, service), **_OPTIONS)
+    redaction.install()
+    ready(address, token)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def from_environment() -> Starlette:
+    """Make the application of a worker process."""
+    from qwenperf.service.auth import redaction
+
+    redaction.install()
+    return create_app(from_text(os.environ[VARIABLE]))
+
+
+def _listen(settings: ServiceSettings) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((settings.host, settings.port))
+        listening.listen(_BACKLOG)
+        listening.set_inheritable(True)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(
+            f"cannot listen on {settings.host} port {settings.port}: {reason}.", advice="Give another --port."
+        ) from error
+    return listening
+
+
+def _address(settings: ServiceSettings, listening: socket.socket) -> str:
+    if settings.public_url:
+        return settings.public_url.rstrip("/")
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,38 @@
+"""Times on the wire (ISO 8601) and in the database (microseconds since the epoch, UTC)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from qwenperf.errors import RecordError, UsageError
+from qwenperf.store.rows import moment
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAY_US = 86_400_000_000
+SECOND_US = 1_000_000
+_LAST = 253_402_300_799 * SECOND_US
+"""The end of the year 9999, after which no time can be written."""
+
+
+def iso(at: int) -> str:
+    """Write a time of the database for programs and people: ``2026-11-28T08:00:00Z``."""
+    return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
+
+
+def microseconds(seconds: float) -> int:
+    """Return a time in seconds since the epoch as the database keeps it."""
+    return round(seconds * SECOND_US)
+
+
+def from_query(text: str, name: str) -> int:
+    """Return the time of a query parameter: ISO 8601, UTC where it has no zone.
+
+    Raises:
+      UsageError: it is no time.
+    """
+    try:
+        # A plus sign in an address that nobody encoded arrives as a space.
+        at = microseconds(moment(text.strip().replace(" ", "+"), name))
+    except RecordError as error:
+        raise UsageError(error.message, advice=error.advice) from None
+    return min(at, _LAST)

@@ -127,7 +127,7 @@ def _asked(case: str, metric: str, suite: str | None) -> _Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class _Prepared:
-    """A search whose ends were looked at: its commits, the sides that are made of them, its record before any answer."""
+    """A search whose ends were looked at: its commits, their sides, and its record before any answer."""
 
     asked: _Asked
     ends: Ends

@@ -72,7 +72,7 @@ class _Known:
 
     answers: dict[str, Answer] = field(default_factory=dict)
     unclear: dict[str, int] = field(default_factory=dict)
-    confirmed: str = ""
+    confirmed: set[tuple[str, str]] = field(default_factory=set)
     steps: int = 0
     reopened: int = 0
 
@@ -81,9 +81,9 @@ class _Known:
 class Search:
     """A search through ``parents``: commits after ``good`` up to ``bad`` with their parents, parents first.
 
-    ``confirm``: a culprit is compared with its parent before it is named, as noise may have misled the search; what
-    does not confirm is asked again, at most ``most_reopened`` times. An answer that stays unclear after
-    ``most_attempts`` is none.
+    ``confirm``: a culprit is compared with its parents before it is named, as noise may have misled the search. Where
+    it changed nothing, both are asked about again, the next time all commits, at most ``most_reopened`` times in all.
+    An answer that stays unclear after ``most_attempts`` is none.
     """
 
     good: str
@@ -91,7 +91,7 @@ class Search:
     parents: Mapping[str, tuple[str, ...]]
     confirm: bool = True
     most_attempts: int = 3
-    most_reopened: int = 1
+    most_reopened: int = 2
 
     def next_step(self, said: Said) -> Question | Found:
         """Return the next question, or the end of the search."""
@@ -127,11 +127,12 @@ class Search:
             return Question(kind=Kind.COMMIT, base=self.good, head=name, attempt=1 + known.unclear.get(name, 0))
         if len(names) > 1:
             return Found(end=End.RANGE, suspects=names)
-        base = self._base_of(last, known)
-        # Compared with the good end, its parent, it was already.
-        if self.confirm and base != self.good and known.confirmed != last:
-            return Question(kind=Kind.STEP, base=base, head=last, attempt=1 + known.steps)
-        return Found(end=End.CULPRIT, suspects=(last,), base=base)
+        # A parent that the good end has, or is, was compared with when the commit was.
+        bases = [parent for parent in self.parents[last] if parent in self.parents]
+        open_bases = [base for base in bases if (base, last) not in known.confirmed]
+        if self.confirm and open_bases:
+            return Question(kind=Kind.STEP, base=open_bases[0], head=last, attempt=1 + known.steps)
+        return Found(end=End.CULPRIT, suspects=(last,), base=next(iter(bases), self.good))
 
     def _askable(self, suspected: int, last: str, known: _Known) -> Iterator[tuple[int, str]]:
         """Yield what is worth asking about, each with how many suspects are left at most when it is answered, less.
@@ -143,12 +144,6 @@ class Search:
             if name != last and name not in known.answers:
                 before = (self._ancestors[name] & suspected).bit_count()
                 yield min(before, count - before), name
-
-    def _base_of(self, name: str, known: _Known) -> str:
-        """Return the parent to compare a culprit with: one that is known to be good, or else the first."""
-        parents = self.parents[name]
-        good = [one for one in parents if one == self.good or known.answers.get(one) is Answer.GOOD]
-        return next(iter((*good, *parents)), self.good)
 
     def _last_bad(self, suspected: int, known: _Known) -> str:
         """Return the oldest commit that is known to be bad: a culprit is one of its ancestors, or itself."""
@@ -182,16 +177,19 @@ class Search:
             known.answers[name] = answer
 
     def _hear_step(self, known: _Known, question: Question, answer: Answer) -> None:
-        """Take in what a culprit is compared with its parent: where it changed nothing, both are asked about again."""
-        if answer is Answer.BAD:
-            known.confirmed = question.head
+        """Take in what a culprit is to its parent: where it changed nothing, an answer before was wrong."""
+        if answer is Answer.BAD or answer is Answer.SKIP:  # nothing speaks against it
+            known.confirmed.add((question.base, question.head))
             return
         known.steps += 1
         if answer is Answer.GOOD or known.steps >= self.most_attempts:
             known.steps, known.reopened = 0, known.reopened + 1
-            for name in (question.base, question.head):
-                known.answers.pop(name, None)
+            # The next time the wrong answer must be another one: none is believed any more.
+            doubted = (question.base, question.head) if known.reopened == 1 else tuple(known.answers)
+            for name in doubted:
                 known.unclear.pop(name, None)
+                if known.answers.get(name) is not Answer.SKIP:
+                    known.answers.pop(name, None)
 
     @cached_property
     def _order(self) -> tuple[str, ...]:

@@ -1,0 +1,142 @@
+"""`qwenperf bisect` from outside: what people mistype is one line; a search that was killed goes on."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import qwenperf
+
+PACKAGE = Path(qwenperf.__file__).parent
+CASE = "tiny/planted:make/b1-p4-n8-f32"
+
+PLANTED = '''"""An engine of the commit's own: it compiles PROGRAMS programs in each request."""
+
+import jax
+import numpy as np
+
+PROGRAMS = {programs}
+
+
+class Planted:
+    name = "planted"
+
+    def generate(self, tokens_BT, new_tokens):
+        for number in range(PROGRAMS):
+            jax.jit(lambda x: x + number)(np.float32(0)).block_until_ready()
+        return np.zeros((len(tokens_BT), new_tokens), np.int32)
+
+
+def make(model, capacity):
+    return Planted()
+'''
+
+
+def git(folder, *arguments):
+    command = ["git", "-C", str(folder), "-c", "user.name=A. Uthor", "-c", "user.email=t@example.org", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def bisect(*arguments, cwd):
+    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, timeout=300, check=False)
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "qwenperf", "bisect", *arguments]
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """Return a repository of two empty commits: nothing in it can be measured."""
+    root = tmp_path_factory.mktemp("empty")
+    git(root, "init", "-q", "-b", "main")
+    for name in ("first", "second"):
+        git(root, "commit", "-q", "--allow-empty", "-m", name)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seen"),
+    [
+        (("tiny/cached/b1-p4-n8-f32", "request_s", "--good", "HEAD", "--bad", "HEAD~1"), "is newer than"),
+        (("tiny/cached/b1-p4-n8-f32", "request_s", "--good", "nowhere"), "'nowhere' is no commit of"),
+        (("tiny/cached/b1-p4-n8-f32", "reqest_s", "--good", "HEAD~1"), "Did you mean 'request_s'"),
+        (("4x128/cached", "request_s", "--good", "HEAD~1"), "unknown case '4x128/cached'"),
+        (("tiny/cached/b1-p4-n8-f32", "scaling_per_100_tokens", "--good", "HEAD~1"), "may be 0 or below"),
+        (("tiny/cached/b1-p4-n8-f32", "ttft_s", "--good", "HEAD~1", "--cores", "1"), "is measured by whole runs"),
+        (("tiny/cached/b1-p4-n8-f32", "request_s", "--good", "HEAD~1", "--looks", "6"), "so few pairs"),
+        (("tiny/cached/b1-p4-n8-f32", "request_s"), "Missing option '--good'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_measured(empty, arguments, seen):
+    """In one line, with exit code 2."""
+    done = bisect(*arguments, cwd=empty)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert seen in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_end_without_the_package_is_told(empty):
+    """And is not measured with the package that is installed here."""
+    done = bisect("tiny/cached/b1-p4-n8-f32", "request_s", "--good", "HEAD~1", cwd=empty)
+    assert done.returncode == 5
+    assert "holds no package qwenperf" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """Return a repository of this package and seven commits: the sixth compiles in each request, the fourth is broken."""
+    root = tmp_path_factory.mktemp("repository")
+    git(root, "init", "-q", "-b", "main")
+    shutil.copytree(PACKAGE, root / "qwenperf", ignore=shutil.ignore_patterns("__pycache__"))
+    for number, programs in enumerate((0, 0, 0, None, 0, 1, 1)):
+        text = "import nothing_of_that_name\n" if programs is None else PLANTED.format(programs=programs)
+        (root / "planted.py").write_text(text)
+        (root / "number.txt").write_text(str(number))
+        git(root, "add", ".")
+        git(root, "commit", "-q", "-m", f"commit {number}")
+    return root
+
+
+@pytest.mark.slow
+def test_a_compile_in_each_request_is_found_also_by_a_search_that_was_killed(repository, tmp_path):
+    """SIGKILL costs the measurement under way; a commit that does not run is passed over."""
+    wanted = (CASE, "compiles_steady", "--good", "HEAD~6", "--out", str(tmp_path), "--json")
+    environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with subprocess.Popen(
+        command(*wanted), cwd=repository, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as first:
+        end = time.monotonic() + 120
+        while not (kept := _state(tmp_path)).get("answers"):
+            assert time.monotonic() < end
+            assert first.poll() is None
+            time.sleep(0.05)
+        first.send_signal(signal.SIGKILL)
+    assert not kept["end"]
+    done = subprocess.run(command(*wanted), cwd=repository, env=environ, capture_output=True, text=True, check=False)
+    record = json.loads(done.stdout)
+    subjects = {one["sha"]: one["subject"] for one in record["commits"]}
+    assert (done.returncode, record["end"]) == (0, "culprit"), done.stderr
+    assert [subjects[sha] for sha in record["suspects"]] == ["commit 5"]
+    assert record["answers"][: len(kept["answers"])] == kept["answers"]
+    assert f"going on behind {len(kept['answers'])} answers" in done.stderr
+    skipped = [one for one in record["answers"] if one["answer"] == "skip"]
+    assert [subjects[one["head"]] for one in skipped] == ["commit 3"]
+    assert "nothing_of_that_name" in skipped[0]["why"]
+    told = subprocess.run(
+        command(*wanted[:-1]), cwd=repository, env=environ, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0
+    assert f"{record['suspects'][0]} is the commit that changed compiles_steady" in told.stdout
+    assert "compiles_steady 0 -> " in told.stdout
+
+
+def _state(folder):
+    files = list(folder.glob("bisect-*/bisect.json"))
+    return json.loads(files[0].read_text()) if files else {}

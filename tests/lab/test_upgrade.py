@@ -1,0 +1,143 @@
+"""An upgrade with real processes; its versions are one JAX, with a pause planted under one of them."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import qwenperf
+from qwenperf.errors import MeasurementError
+from qwenperf.lab.pairs import PairOptions
+from qwenperf.lab.sides import Side
+from qwenperf.lab.upgrade import FILE, Upgrade, UpgradeOptions, create_upgrade_folder, exit_code
+from qwenperf.lab.version_sides import Version
+from qwenperf.report.upgrade import upgrade_report
+from qwenperf.schema.records import Outcome, Verdict, metric
+from qwenperf.schema.upgrade import UpgradeRecord, VersionCase, VersionRecord, upgrade_dumps, upgrade_loads
+from qwenperf.stats.spending import Plan
+
+ROOT = Path(qwenperf.__file__).parent.parent
+ENGINE = '''"""The cached engine; it waits where its environment says so."""
+
+import os
+import time
+
+from qwenperf.decode.build import build_engine
+
+
+class Waiting:
+    name = "waiting"
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def generate(self, tokens_BT, new_tokens):
+        time.sleep(float(os.environ.get("PLANTED_S", "0")))
+        return self.inner.generate(tokens_BT, new_tokens)
+
+
+def make(model, capacity):
+    return Waiting(build_engine(model, "cached", capacity=capacity))
+'''
+OLD, NEW, NONE = Version(jax="0.10.1"), Version(jax="0.10.2"), Version(jax="9.9.9")
+
+
+class Quiet:
+    """Listens to pairs and to runs."""
+
+    def pair_ended(self, comparison, pair, most):
+        """Hear of a pair."""
+
+    def looked(self, comparison, look, decisions):
+        """Hear of a look."""
+
+    def run_pair_ended(self, number, most, stage, failed):
+        """Hear of a pair of runs."""
+
+
+def make(version):
+    """Return the side of a version, or none."""
+    if version is NONE:
+        raise MeasurementError("there is no version of jax==9.9.9")
+    environ = {"PLANTED_S": "0.05"} if version is NEW else {}
+    return Side(name="base", label=version.label, kind="versions", root=ROOT, python=sys.executable, environ=environ)
+
+
+def upgrade(folder, *versions):
+    arguments = ("--model", "tiny", "--engine", "planted:make", "--prompt-length", "4", "--new-tokens", "8")
+    options = UpgradeOptions(
+        arguments=arguments, plan=Plan(looks=(6,), alpha=0.05), pairs=PairOptions(rounds=2, trial_s=0.02), runs=0
+    )
+    return Upgrade(
+        versions=versions, make=make, options=options, folder=create_upgrade_folder(folder), say=lambda _: None,
+        pair_listener=Quiet, run_listener=Quiet(),
+    )  # fmt: skip
+
+
+def text_of(record):
+    return "\n".join(str(one) for one in upgrade_report(record, "file"))
+
+
+@pytest.mark.slow
+def test_what_a_version_makes_slower_fails_and_one_that_is_not_there_is_told(tmp_path, monkeypatch):
+    """Each case has its values under each version that works; the record is whole on disk."""
+    (tmp_path / "planted.py").write_text(ENGINE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    one = upgrade(tmp_path / "out", OLD, NONE, NEW)
+    record = one.run()
+    written = (one.folder / FILE).read_text()
+    assert upgrade_dumps(upgrade_loads(written, "file")) == written == upgrade_dumps(record)
+    old, none, new = record.versions
+    assert none.error == "there is no version of jax==9.9.9"
+    assert record.base == old.label
+    (case,) = new.cases.values()
+    verdicts = {verdict.gate: verdict.outcome for verdict in case.verdicts}
+    assert (verdicts["speed"], verdicts["tokens"]) == (Outcome.FAIL, Outcome.PASS)
+    assert {*next(iter(old.cases.values())).metrics} == {*case.metrics} >= {"compile_s", "request_s", "peak_rss_bytes"}
+    assert (new.exit_code, exit_code(record)) == (1, 5)
+    told = text_of(record)
+    assert "jax 9.9.9: there is no version" in told
+    assert "FAIL: jax 0.10.2: tiny/planted:make/b1-p4-n8-f32: speed: time" in told
+
+
+def test_without_a_version_that_works_nothing_is_measured(tmp_path):
+    """Exit code 5, and the reason of each."""
+    one = upgrade(tmp_path, NONE)
+    record = one.run()
+    assert exit_code(record) == 5
+    assert "compared with none: no version works" in text_of(record)
+    assert "there is no version of jax==9.9.9" in text_of(record)
+
+
+def made_record(**more):
+    """Return a record of two versions, of which the second is worse in one thing."""
+    cases = [
+        VersionCase(metrics={"compile_s": metric("compile_s", seconds)}, verdicts=verdicts)
+        for seconds, verdicts in (
+            (2.0, ()),
+            (3.0, (Verdict(gate="compile_s", outcome=Outcome.FAIL, summary="compile_s higher by +50.0%"),)),
+        )
+    ]
+    versions = tuple(
+        VersionRecord(label=label, python="3.12.1", interpreter="/usr/bin/python3.12", cases={"case": case}, **other)
+        for label, case, other in (("jax 1", cases[0], {}), ("jax 2", cases[1], more))
+    )
+    return UpgradeRecord(id="upgrade-1", created_at="2026-01-01T00:00:00+00:00", base="jax 1", versions=versions)
+
+
+def test_a_table_shows_each_version_beside_the_first():
+    """With the Python that it ran on."""
+    told = made_record(exit_code=1)
+    assert exit_code(told) == 1
+    lines = text_of(told)
+    assert "jax 2, Python 3.12.1 of /usr/bin/python3.12" in lines
+    assert "FAIL: jax 2: case: compile_s: compile_s higher by +50.0%" in lines
+    assert upgrade_loads(upgrade_dumps(told), "file") == told
+
+
+def test_an_error_of_one_version_wins_over_a_regression_of_another():
+    """What was not measured is never green, nor red for something else."""
+    assert exit_code(made_record(exit_code=1, error="its process died")) == 5
+    assert (
+        exit_code(UpgradeRecord(id="u", created_at="", versions=(VersionRecord(label="a"),), interrupted=True)) == 130
+    )

@@ -16,6 +16,8 @@ from qwenperf.service.times import iso
 from qwenperf.service.web import links
 
 _MARKED = {"open", "confirmed", "accepted"}
+_MOST_DRAWN = 240
+"""Points of the drawing: more than are told apart at its width would only make the page heavy."""
 
 
 def data(series: Row[Any], window: Window, alerts: Sequence[Row[Any]], project: str) -> dict[str, Any]:
@@ -38,13 +40,44 @@ def data(series: Row[Any], window: Window, alerts: Sequence[Row[Any]], project: 
 def _rows(window: Window) -> list[dict[str, Any]]:
     if window.buckets:
         return [
-            {"at": one.at, "value": one.mean, "low": one.min, "high": one.max, "run": "", "told": f"{one.count} runs"}
+            {
+                "at": one.at,
+                "value": one.mean,
+                "low": one.min,
+                "high": one.max,
+                "run": "",
+                "commit": "",
+                "told": f"{one.count} runs",
+                "environment": one.environment,
+            }
             for one in window.buckets
         ]
     return [
-        {"at": one.at, "value": one.value, "low": one.low, "high": one.high, "run": one.run, "told": one.commit[:10]}
+        {
+            "at": one.at,
+            "value": one.value,
+            "low": one.low,
+            "high": one.high,
+            "run": one.run,
+            "commit": one.commit,
+            "told": one.commit[:10],
+            "environment": one.environment,
+        }
         for one in window.points
     ]
+
+
+def thinned(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """Return at most ``most`` rows, each the mean of neighbours with the smallest and the largest end of their bands."""
+    if len(rows) <= most:
+        return rows
+    found, size = [], -(-len(rows) // most)
+    for start in range(0, len(rows), size):
+        group = rows[start : start + size]
+        ends = [row[end] if row[end] is not None else row["value"] for row in group for end in ("low", "high")]
+        mean = sum(row["value"] for row in group) / len(group)
+        found.append(group[0] | {"value": mean, "low": min(ends), "high": max(ends)})
+    return found
 
 
 def _marks(alerts: Sequence[Row[Any]]) -> list[Row[Any]]:
@@ -53,13 +86,14 @@ def _marks(alerts: Sequence[Row[Any]]) -> list[Row[Any]]:
 
 def drawing(series: Row[Any], window: Window, alerts: Sequence[Row[Any]]) -> Markup:
     """Return the window as SVG."""
-    rows = _rows(window)
+    rows = thinned(_rows(window), _MOST_DRAWN)
     points = tuple(
         Point(
             value=row["value"],
             run=row["run"],
             measured_at=iso(row["at"]),
-            commit=row["told"],
+            commit=row["commit"],
+            environment=row["environment"],
             interval=None if row["low"] is None or row["high"] is None else (row["low"], row["high"]),
         )
         for row in rows

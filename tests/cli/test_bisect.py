@@ -91,7 +91,7 @@ def test_an_end_without_the_package_is_told(empty):
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """Return a repository of this package and seven commits: the sixth compiles in each request, the fourth is broken."""
+    """Return a repository of this package and seven commits: the sixth compiles in each request, the fourth breaks."""
     root = tmp_path_factory.mktemp("repository")
     git(root, "init", "-q", "-b", "main")
     shutil.copytree(PACKAGE, root / "qwenperf", ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,6 +1,6 @@
 """Bisections whose right answer is known, one after the other: `python -m benchmarks.bisect --budget-minutes 120`.
 
-A slowdown of 8% is planted in one of 16 commits, in another one each time. A try is a line of ``tries.jsonl`` as soon as
+A slowdown of 8% is planted in one of 16 commits, another one each time. A try is a line of ``tries.jsonl`` as soon as
 it is over; started again, the run goes on where it was, also within a try. ``--summary`` prints the table.
 """
 

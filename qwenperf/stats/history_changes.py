@@ -128,11 +128,13 @@ def changes_of(frame: Frame, kept: Kept, slope: Array, since: int, ids: NDArray[
 
 
 def _spots(frame: Frame, kept: Kept) -> list[tuple[int, int, int]]:
-    """Return the place, the first and the last possible place of each step."""
-    spots = []
-    for place in kept.places:
-        tried = frame.scan(place, [one for one in kept.places if one != place], kept.errors)
+    """Return the place, the first and the last possible place of each step, one after the other."""
+    spots, places = [], list(kept.places)
+    for index, place in enumerate(kept.places):
+        others = places[:index] + places[index + 1 :]
+        tried = frame.scan(place, others, kept.errors)
         spots.append(tried.located() if tried else (place, place, place))
+        places[index] = spots[-1][0]
     return spots
 
 

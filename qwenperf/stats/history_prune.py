@@ -115,8 +115,8 @@ def cost(kept: Kept, count: int, more: int = 0) -> float:
     """Return the Bayesian information criterion of levels with these steps, and of ``more`` numbers beside.
 
     A step is two numbers, its size and its place. The first place is free: between one step and a slope that explain as
-    well, the step is likelier in a history of code; between a staircase and a slope, the slope. Schwarz, "Estimating the
-    dimension of a model" (1978).
+    well, the step is likelier in a history of code; between a staircase and a slope, the slope. Schwarz, "Estimating
+    the dimension of a model" (1978).
     """
     numbers = max(2 * len(kept.places) - 1, 0) + more
     return -2 * kept.errors.log_likelihood + math.log(count) * numbers

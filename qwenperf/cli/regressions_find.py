@@ -1,0 +1,172 @@
+"""Asks a store for its histories and judges all of them: what ``qwenperf regressions`` lists, without its words."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qwenperf.errors import NothingMeasuredError, QwenperfError
+from qwenperf.gate.differences import environment_differences
+from qwenperf.gate.history import Judged, judge_series
+from qwenperf.gate.history_input import seconds
+from qwenperf.gate.history_status import confirmed
+from qwenperf.schema.metrics import Direction
+from qwenperf.schema.records import RunRecord
+from qwenperf.schema.regressions import NOTE, Cause, Regression, RegressionsRecord, RegressionStatus, loads
+from qwenperf.stats.history_stale import Stale, stale
+from qwenperf.traces.diff import top_lines
+
+if TYPE_CHECKING:
+    from qwenperf.store.base import Window
+    from qwenperf.store.directory import DirectoryStore
+
+CANARIES = ("roofline_bytes_per_s", "roofline_flops_per_s")
+REPEATED = frozenset((
+    "decode_tokens_per_s", "prefill_tokens_per_s", "request_tokens_per_s", "cold_tokens_per_s", "calls_per_s",
+    "call_tokens_per_s", "mbu", "mfu", "dispatches_per_token", "flops_per_step", "flops_per_request",
+))  # fmt: skip
+"""Metrics that say the same as another one, or are formulas of the case: each is looked at where it is named only."""
+
+_GIT_TIMEOUT_S = 10
+_MOST_TOLD = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaleSeries:
+    """A case whose metrics no longer come."""
+
+    case: str
+    metrics: tuple[str, ...]
+    last: str
+    found: Stale
+
+
+def read_known(store: DirectoryStore) -> RegressionsRecord:
+    """Return the store's record of regressions; an empty one where there is none.
+
+    Raises:
+      RecordError: it is there and cannot be read.
+    """
+    data = store.read_note(NOTE)
+    return RegressionsRecord() if data is None else loads(data.decode("utf-8", "replace"), f"{store.url}/{NOTE}")
+
+
+def chosen(store: DirectoryStore, case: str | None, metrics: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the histories to look at: cases that match, and the metrics named or all that say something of their own.
+
+    Raises:
+      NothingMeasuredError: there is none.
+    """
+    found = [
+        (name, metric)
+        for name, known in store.cases().items()
+        for metric in known
+        if (case is None or case == name or fnmatchcase(name, case))
+        and (metric in metrics if metrics else metric not in REPEATED)
+    ]
+    if not found:
+        asked = f" of case {case!r}" if case else ""
+        named = f" called {' or '.join(metrics)}" if metrics else ""
+        raise NothingMeasuredError(
+            f"{store.url} has no metric{named}{asked}.", advice="`qwenperf store list` shows it."
+        )
+    return found
+
+
+def judge_all(
+    store: DirectoryStore,
+    names: Sequence[tuple[str, str]],
+    window: Window,
+    *,
+    known: Sequence[Regression],
+    released_at: str,
+    now: str,
+    least: int,
+) -> tuple[Judged, ...]:
+    """Judge the histories, and drop what so many of them have by chance."""
+    judged = []
+    for case, metric in names:
+        series = store.series(case, metric, window)
+        if series.direction is Direction.NONE:
+            continue
+        canaries = [store.series(case, name, window) for name in CANARIES]
+        judged.append(
+            judge_series(series, canaries=canaries, known=known, released_at=released_at, found_at=now, least=least)
+        )
+    return confirmed(judged)
+
+
+def stale_series(judged: Sequence[Judged], now: datetime) -> Iterator[StaleSeries]:
+    """Yield the cases whose metrics no longer come; one that only lost a metric is named with it."""
+    by_case: dict[str, list[tuple[str, str, Stale]]] = {}
+    for each in judged:
+        times = [seconds(point.measured_at) for point in each.series.points]
+        times = [time for time in times if time == time]  # noqa: PLR0124  (a text that is no time is not a number)
+        found = stale(times, now.timestamp()) if times else None
+        if found is not None:
+            last = max(each.series.points, key=lambda point: seconds(point.measured_at)).measured_at
+            by_case.setdefault(each.series.case, []).append((each.series.metric, last, found))
+    for case, rows in by_case.items():
+        yield StaleSeries(case=case, metrics=tuple(row[0] for row in rows), last=rows[0][1], found=rows[0][2])
+
+
+def with_evidence(store: DirectoryStore, one: Regression) -> Regression:
+    """Return a regression with what the runs on either side tell: the environment's differences, operations by time.
+
+    A run that cannot be read tells nothing, and costs nothing else.
+    """
+    if one.status is not RegressionStatus.NEW:
+        return one
+    if one.cause is Cause.ENVIRONMENT:
+        sides = _runs(store, (one.run_before, one.run))
+        return replace(one, explained=environment_lines(*sides) or one.explained) if sides else one
+    sides = _runs(store, one.traced_runs)
+    return replace(one, suspects=_slower(one.case, *sides)) if sides else one
+
+
+def environment_lines(base: RunRecord, head: RunRecord) -> tuple[str, ...]:
+    """Say in which fields two runs' environments differ."""
+    return tuple(environment_differences(base.environment, head.environment).values())[:_MOST_TOLD]
+
+
+def _runs(store: DirectoryStore, names: Sequence[str]) -> tuple[RunRecord, RunRecord] | None:
+    try:
+        base, head = (store.get(name) for name in names)
+    except (QwenperfError, OSError, ValueError):
+        return None
+    return base, head
+
+
+def _slower(case: str, base: RunRecord, head: RunRecord) -> tuple[str, ...]:
+    summaries = [
+        next((one.evidence.trace_summary for one in run.cases if one.id == case), None) for run in (base, head)
+    ]
+    return top_lines(*summaries, _MOST_TOLD) if all(summaries) else ()
+
+
+def last_release(folder: Path) -> str:
+    """Return when the newest tag before ``folder``'s HEAD was made, ISO 8601; empty without git or tags."""
+    words = [
+        "for-each-ref",
+        "--merged",
+        "HEAD",
+        "--sort=-creatordate",
+        "--count=1",
+        "--format=%(creatordate:iso-strict)",
+    ]
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words, "refs/tags"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_GIT_TIMEOUT_S,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()

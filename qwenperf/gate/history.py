@@ -1,0 +1,188 @@
+"""What became worse in the history of one metric of one case: statistics told of directions, environments, machines.
+
+A series in, records out: nothing here reads a store, a clock or git.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from qwenperf.gate.history_cause import environment_cause, machine_cause
+from qwenperf.gate.history_input import Input, prepare
+from qwenperf.gate.history_record import Found, of_drift, of_shift, of_step, record
+from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.regressions import Cause, Form, Regression, RegressionStatus
+from qwenperf.schema.series import Series
+from qwenperf.stats.history import LEAST, Changes, find_changes
+from qwenperf.stats.history_exact import exact_changes
+from qwenperf.stats.history_noise import Noise
+
+_SHIFT_ALPHA = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What the history of one metric says.
+
+    Attributes:
+      series: whose history.
+      regressions: what became worse, in order; what an environment or the machine explains among them.
+      improvements: what became better.
+      noise: deviation and correlation of single points, as shares where changes are; ``None`` without noise or points.
+      crept: change since the release as a share or in the unit, with its interval, where it is for the worse and no
+        single step; else ``None``.
+      points: how many could be compared.
+      left_out: how many could not: not finite, or of an environment that is seldom seen.
+    """
+
+    series: Series
+    regressions: tuple[Regression, ...] = ()
+    improvements: tuple[Regression, ...] = ()
+    noise: Noise | None = None
+    crept: tuple[float, float, float] | None = None
+    points: int = 0
+    left_out: int = 0
+
+
+def judge_series(
+    series: Series,
+    *,
+    canaries: Sequence[Series] = (),
+    known: Iterable[Regression] = (),
+    released_at: str = "",
+    found_at: str = "",
+    least: int = LEAST,
+) -> Judged:
+    """Return what became worse, and better, in ``series``.
+
+    Args:
+      series: at least 10 points of a timed metric; in fewer nothing is found.
+      canaries: series of the same runs that no change of the code touches.
+      known: earlier records; accepted ones begin new windows, and drift is counted anew from an accepted drift's end.
+      released_at: when the last release was, ISO 8601: drift is counted from the last point before it.
+      found_at: what new records say of when they were found.
+      least: points that a level needs.
+
+    Raises:
+      EnvironmentUnfitError: asv, whose step detection is used, is not installed.
+    """
+    read = prepare(series, known, released_at, least)
+    if series.kind is Kind.TIMED:
+        changes = find_changes(read.values, groups=read.groups, restarts=read.restarts, since=read.since, least=least)
+        found = list(_timed(read, changes, canaries))
+    else:
+        changes = Changes()
+        found = list(_exact(read))
+    made = [record(read, one, found_at) for one in found]
+    worse = [one for one in made if one.status is not RegressionStatus.IMPROVED]
+    better = [one for one in made if one.status is RegressionStatus.IMPROVED]
+    neutral = series.direction is Direction.NONE
+    return Judged(
+        series=series,
+        regressions=() if neutral else tuple(_fixed(worse, made, read)),
+        improvements=() if neutral else tuple(better),
+        noise=changes.noise if changes.noise and changes.noise.deviation else None,
+        crept=None if neutral else _crept(read, changes),
+        points=len(read.points),
+        left_out=read.left_out,
+    )
+
+
+def changes_of(series: Series) -> tuple[int, ...]:
+    """Return the index of the first point of each new level among ``series.points``, to be drawn.
+
+    Raises:
+      EnvironmentUnfitError: asv is not installed.
+    """
+    judged = judge_series(series)
+    runs = {one.run for one in (*judged.regressions, *judged.improvements) if one.form is Form.STEP}
+    return tuple(index for index, point in enumerate(series.points) if point.run in runs)
+
+
+def _timed(read: Input, changes: Changes, canaries: Sequence[Series]) -> Iterator[Found]:
+    """Yield shifts between environments, steps and drift, in the order of their places."""
+    found = [
+        of_shift(one, changes.levels) for one in changes.shifts if one.p_value <= _SHIFT_ALPHA / len(changes.shifts)
+    ]
+    places = [0, *(step.place for step in changes.steps), len(read.points)]
+    for index, step in enumerate(changes.steps):
+        edges = (places[index], places[index + 2])
+        cause, told = machine_cause(read, step.place, edges, step.change, canaries)
+        found.append(replace(of_step(step, changes.levels), cause=cause, explained=told))
+    if changes.drift is not None:
+        found.append(of_drift(changes.drift, changes.levels))
+    for one in sorted(found, key=lambda one: one.place):
+        told = environment_cause(read, one.place)[1] if one.cause is Cause.ENVIRONMENT else one.explained
+        yield replace(one, explained=told)
+
+
+def _exact(read: Input) -> Iterator[Found]:
+    """Yield changes of a number without noise."""
+    steps, drifts = exact_changes(read.values)
+    for place in steps:
+        if place not in read.restarts:
+            yield _certain(read, Form.STEP, place, place, environment_cause(read, place))
+    for first, last in drifts:
+        if last > read.since:
+            yield _certain(read, Form.DRIFT, max(first, read.since), last, (Cause.CODE, ()))
+
+
+def _certain(read: Input, form: Form, place: int, last: int, told: tuple[Cause, tuple[str, ...]]) -> Found:
+    """Return a change that is certain: of a step at ``place``, of a drift from ``place`` to ``last``."""
+    before = float(read.values[place - 1] if form is Form.STEP else read.values[place])
+    change = float(read.values[last]) - before
+    first = place if form is Form.STEP else place + 1
+    return Found(
+        form=form,
+        place=place,
+        first=first,
+        last=last,
+        change=change,
+        low=change,
+        high=change,
+        p_value=0.0,
+        before=before,
+        cause=told[0],
+        explained=told[1],
+    )
+
+
+def _fixed(worse: Sequence[Regression], made: Sequence[Regression], read: Input) -> Iterator[Regression]:
+    """Mark the regressions that later steps took back, but for what their intervals leave open, half of it at most."""
+    places = {point.run: place for place, point in enumerate(read.points)}
+    steps = [one for one in made if one.form is Form.STEP]
+    for one in worse:
+        later = [step for step in steps if places[step.run] > places[one.run]] if one.form is Form.STEP else []
+        left, taken = _change(one), None
+        for step in later:
+            left += _change(step)
+            open_ = min(_half(one) + _half(step), abs(_change(one)) / 2)
+            if left * read.worse <= open_:
+                taken = step
+                break
+        if taken is None:
+            yield one
+        else:
+            status = RegressionStatus.FIXED
+            yield replace(one, status=status, fixed_run=taken.run, fixed_commit=taken.commit)
+
+
+def _change(one: Regression) -> float:
+    return math.log1p(one.size) if one.is_relative else one.size
+
+
+def _half(one: Regression) -> float:
+    low, high = one.interval or (one.size, one.size)
+    return (math.log1p(high) - math.log1p(low)) / 2 if one.is_relative else (high - low) / 2
+
+
+def _crept(read: Input, changes: Changes) -> tuple[float, float, float] | None:
+    """Return the change since the release where it is for the worse, and a drift or the sum of several steps."""
+    steps = sum(step.change * read.worse > 0 for step in changes.steps if step.place > read.since)
+    change, low, high = changes.total
+    is_worse = min(low * read.worse, high * read.worse) > 0
+    if not is_worse or (changes.drift is None and steps < 2):
+        return None
+    return read.sized(change), read.sized(low), read.sized(high)

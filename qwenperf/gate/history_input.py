@@ -1,0 +1,113 @@
+"""A series as the arrays that statistics read: what may be compared, where levels begin, which way is worse."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.regressions import Form, Regression, RegressionStatus
+from qwenperf.schema.series import Point, Series
+
+MOST = 1000
+"""Points that are looked at, the last ones: a step of years ago is nobody's question, and time grows with them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """The points of a series that can be compared, in order; ``left_out`` counts the others.
+
+    ``restarts`` are places of accepted changes, ``since`` the place that drift is counted from.
+    """
+
+    series: Series
+    points: tuple[Point, ...]
+    left_out: int = 0
+    restarts: tuple[int, ...] = ()
+    since: int = 0
+
+    @cached_property
+    def is_log(self) -> bool:
+        """Whether changes are shares: no value is 0 or below."""
+        return all(point.value > 0 for point in self.points)
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """What is looked at: logarithms where changes are shares."""
+        raw = np.asarray([point.value for point in self.points], dtype=np.float64)
+        return np.log(raw) if self.is_log else raw
+
+    @property
+    def groups(self) -> list[int]:
+        """The environment of each point, numbered."""
+        names = {name: number for number, name in enumerate(dict.fromkeys(one.environment for one in self.points))}
+        return [names[point.environment] for point in self.points]
+
+    @property
+    def worse(self) -> int:
+        """The sign of a change for the worse; 0 where neither is."""
+        return {Direction.LOWER: 1, Direction.HIGHER: -1, Direction.NONE: 0}[self.series.direction]
+
+    def sized(self, change: float) -> float:
+        """Return a change of ``values`` as people read it: a share, or in the unit of the series."""
+        return math.expm1(min(change, 700.0)) if self.is_log else change
+
+    def level(self, value: float) -> float:
+        """Return one of ``values`` in the unit of the series."""
+        return math.exp(min(value, 700.0)) if self.is_log else value
+
+
+def prepare(series: Series, known: Iterable[Regression] = (), released_at: str = "", least: int = 5) -> Input:
+    """Return what of ``series`` can be looked at.
+
+    A timed value is left out where its environment has fewer than ``least`` points: it can be compared with nothing.
+    Accepted among ``known`` begin new windows, and so do points that were accepted when they were measured.
+    """
+    finite = [point for point in series.points[-MOST:] if math.isfinite(point.value)]
+    if series.kind is Kind.TIMED:
+        often = Counter(point.environment for point in finite)
+        finite = [point for point in finite if often[point.environment] >= least]
+    places = {point.run: place for place, point in enumerate(finite)}
+    accepted = [one for one in known if one.status is RegressionStatus.ACCEPTED and _is_of(one, series)]
+    steps = {places[one.run] for one in accepted if one.form is Form.STEP and one.run in places}
+    steps |= {place for place, point in enumerate(finite) if point.accepted}
+    drifts = [places[one.last_run] for one in accepted if one.form is Form.DRIFT and one.last_run in places]
+    return Input(
+        series=series,
+        points=tuple(finite),
+        left_out=len(series.points) - len(finite),
+        restarts=tuple(sorted(place for place in steps if place > 0)),
+        since=max([released(finite, released_at), *drifts], default=0),
+    )
+
+
+def _is_of(one: Regression, series: Series) -> bool:
+    return (one.case, one.metric) == (series.case, series.metric)
+
+
+def released(points: Sequence[Point], released_at: str) -> int:
+    """Return the place of the last point that is no newer than a release; 0 where none is, or none was named."""
+    moment = seconds(released_at) if released_at else -math.inf
+    return max((place for place, point in enumerate(points) if ordered_by(point) <= moment), default=0)
+
+
+def ordered_by(point: Point) -> float:
+    """Return the time by which a point has its place in the history, in seconds since 1970."""
+    told = point.extra.get("at")
+    return float(told) if isinstance(told, int | float) else seconds(point.committed_at or point.measured_at)
+
+
+def seconds(text: str) -> float:
+    """Return an ISO 8601 time in seconds since 1970, without a zone that of UTC; not a number where it is no time."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return math.nan
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

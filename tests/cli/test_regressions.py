@@ -1,0 +1,181 @@
+"""`qwenperf regressions` on stores of real records."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from qwenperf.cli import main
+from qwenperf.schema.codec import dumps
+from qwenperf.schema.records import CaseRecord, Evidence, Roofline, RunRecord, metric
+from qwenperf.schema.regressions import loads
+
+CASE = "tiny/cached/b1"
+COUNT = 60
+STEP = 40
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+def summary(seconds):
+    """A trace of one step with one operation."""
+    operation = {"name": "dot.1", "category": "matmul", "source": "model.py:7", "time_s": seconds, "count": 1}
+    return {"step_s": [seconds], "host_gap_s": 0.0, "operations": [operation]}
+
+
+def write_runs(folder, *, factor=1.1, roofline_factor=1.0, until=NOW, environment=None):
+    random = np.random.default_rng(4)
+    for index, wobble in enumerate(1 + 0.02 * random.normal(size=COUNT)):
+        is_late = index >= STEP
+        at = (until - timedelta(days=COUNT - 1 - index)).isoformat()
+        roofline = Roofline(bytes_per_s=2e10 / (roofline_factor if is_late else 1) * wobble, flops_per_s=1e11)
+        case = CaseRecord(
+            id=CASE,
+            spec={"engine": "cached"},
+            metrics={
+                "tpot_s": metric("tpot_s", 0.01 * wobble * (factor if is_late else 1)),
+                "decode_tokens_per_s": metric("decode_tokens_per_s", 100 / wobble / (factor if is_late else 1)),
+                "temp_bytes": metric("temp_bytes", 4096),
+                "cache_hits": metric("cache_hits", 0),
+            },
+            evidence=Evidence(roofline=roofline, trace_summary=summary(0.01 * (factor if is_late else 1))),
+            trace="plugins/profile/s",
+        )
+        run = RunRecord(
+            id=f"run-{index:03}",
+            created_at=at,
+            suite="smoke",
+            environment={"platform": "cpu", "jax": (environment or "0.11") if is_late else "0.11"},
+            commit={"sha": f"{index:040x}", "branch": "main", "committed_at": at},
+            declared=(CASE,),
+            cases=(case,),
+        )
+        (folder / run.id).mkdir(parents=True)
+        (folder / run.id / "run.json").write_text(dumps(run))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """No project, no git, no index of anybody else."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QWENPERF_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return write_runs(tmp_path / "store")
+
+
+def ask(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["regressions", *map(str, words)])
+    out = capsys.readouterr()
+    return ended.value.code, out.out, out.err
+
+
+def test_a_regression_is_listed_with_what_to_do(store, capsys):
+    """Metric, case, size, commits and the bisection to run; exit code 1; a rate that repeats it is left out."""
+    code, out, _ = ask(capsys, "--store", store)
+    assert code == 1
+    assert f"tpot_s of {CASE} 9." in out or f"tpot_s of {CASE} 10." in out
+    assert "qwenperf bisect" in out
+    assert "dot.1 +1 ms" in out or "dot.1 +1.00 ms" in out
+    assert "decode_tokens_per_s" not in out
+    assert "1 new regressions" in out
+
+
+def test_json_is_one_document_and_the_record_lies_in_the_store(store, capsys):
+    """Both tell the same."""
+    code, out, err = ask(capsys, "--store", store, "--json")
+    told = json.loads(out)
+    (one,) = told["regressions"]
+    assert (code, err) == (1, "")
+    assert told["histories"] == 2
+    assert one["metric"] == "tpot_s"
+    assert f"{STEP:040x}" in one["commits"]
+    kept = loads((store / "regressions.json").read_text()).regressions
+    assert [each.id for each in kept] == [one["id"]]
+
+
+def test_an_accepted_regression_is_no_alarm(store, capsys):
+    """Listed with its reason; exit code 0; another look leaves it accepted."""
+    name = json.loads(ask(capsys, "--store", store, "--json")[1])["regressions"][0]["id"]
+    code, out, _ = ask(capsys, "accept", name[:5], "--reason", "f32 rotary", "--store", store)
+    assert (code, out) == (0, f"accepted {name}: tpot_s of {CASE}: f32 rotary\n")
+    for _ in range(2):
+        code, out, _ = ask(capsys, "--store", store)
+        assert code == 0
+        assert f"accepted {name}" in out
+        assert "f32 rotary" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [({"environment": "0.12"}, "explained by the environment"), ({"roofline_factor": 1.1}, "explained by the machine")],
+)
+def test_what_is_explained_is_listed_and_no_alarm(tmp_path, capsys, changes, told):
+    """Another JAX is named; a roofline that fell is too."""
+    code, out, _ = ask(capsys, "--store", write_runs(tmp_path / "other", **changes))
+    assert code == 0
+    assert told in out
+    assert ("'0.12' in head" if "environment" in changes else "roofline_bytes_per_s") in out
+
+
+def test_since_lists_what_began_later(store, capsys):
+    """History before it is looked at all the same."""
+    assert ask(capsys, "--store", store, "--since", "30d")[0] == 1
+    code, out, _ = ask(capsys, "--store", store, "--since", "3d")
+    assert code == 0
+    assert "tpot_s" not in out
+
+
+def test_a_case_that_no_longer_comes_is_told(tmp_path, capsys):
+    """A warning; with --stale=fail exit code 5."""
+    old = write_runs(tmp_path / "old", factor=1.0, until=NOW - timedelta(days=30))
+    code, out, _ = ask(capsys, "--store", old)
+    assert code == 0
+    assert f"stale: 2 metrics of {CASE}" in out
+    assert ask(capsys, "--store", old, "--stale", "fail")[0] == 5
+
+
+def test_improvements_are_listed_where_they_are_asked_for(tmp_path, capsys):
+    """They are no alarm."""
+    better = write_runs(tmp_path / "better", factor=0.9)
+    assert "improved" not in ask(capsys, "--store", better)[1]
+    code, out, _ = ask(capsys, "--store", better, "--improvements")
+    assert code == 0
+    assert "improved" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--case", "nobody"], 5, "no metric"),
+        (["--metric", "nothing"], 5, "no metric called nothing"),
+        (["--stale", "perhaps"], 2, "unknown choice"),
+        (["--release", "yesterday-ish"], 2, "--release"),
+        (["--json", "accept", "x", "--reason", "y"], 2, "options before 'accept'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(store, capsys, words, code, message):
+    """With what was seen."""
+    ended, _, err = ask(capsys, "--store", store, *words)
+    assert ended == code
+    assert message in err
+
+
+def test_a_name_that_nobody_has_is_refused(store, capsys):
+    """Before anything was found there is none."""
+    code, _, err = ask(capsys, "accept", "abc", "--reason", "y", "--store", store)
+    assert code == 2
+    assert "unknown regression 'abc'" in err
+
+
+def test_a_broken_record_is_named(store, capsys):
+    """And not thrown away: it holds what people accepted."""
+    (store / "regressions.json").write_text("{")
+    code, _, err = ask(capsys, "--store", store)
+    assert code == 2
+    assert "regressions.json is not JSON" in err
+    assert (store / "regressions.json").read_text() == "{"

@@ -1,0 +1,213 @@
+"""Histories become regressions: which way is worse, what explains a step, what was taken back."""
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from qwenperf.gate.history import changes_of, judge_series
+from qwenperf.gate.history_input import MOST
+from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.regressions import Cause, Form, RegressionStatus
+from qwenperf.schema.series import Point, Series
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+COUNT = 120
+
+
+def noise(seed=1, count=COUNT):
+    return 1 + 0.02 * np.random.default_rng(seed).normal(size=count)
+
+
+def at(place, count=COUNT):
+    return (np.arange(count) >= place).astype(float)
+
+
+def series(values, *, metric="tpot_s", direction=Direction.LOWER, kind=Kind.TIMED, environments=None, **fields):
+    points = tuple(
+        Point(
+            value=float(value),
+            run=f"r{index}",
+            measured_at=(START + timedelta(hours=index)).isoformat(),
+            commit=f"{index:040x}",
+            environment=environments[index] if environments else "e",
+            trace="t.xplane.pb" if index % 10 == 0 else None,
+            **{name: value_of(index) for name, value_of in fields.items()},
+        )
+        for index, value in enumerate(values)
+    )
+    return Series(case="tiny/cached", metric=metric, unit="s", direction=direction, kind=kind, points=points)
+
+
+def only(found):
+    (one,) = found
+    return one
+
+
+@pytest.mark.parametrize("direction", [Direction.LOWER, Direction.HIGHER])
+def test_a_step_for_the_worse_is_a_regression(direction):
+    """Seconds that grow, tokens per second that shrink; the other way round it is an improvement."""
+    slower, faster = 0.01 * noise() * (1 + 0.1 * at(60)), 0.01 * noise() / (1 + 0.1 * at(60))
+    worse, better = (slower, faster) if direction is Direction.LOWER else (faster, slower)
+    found = judge_series(series(worse, direction=direction))
+    one = only(found.regressions)
+    assert not found.improvements
+    assert one.status is RegressionStatus.NEW
+    assert one.cause is Cause.CODE
+    assert one.run == "r60"
+    assert one.interval[0] < one.size < one.interval[1]
+    assert abs(one.size) == pytest.approx(0.1, abs=0.02)
+    assert one.after / one.before == pytest.approx(1 + one.size)
+    assert only(judge_series(series(better, direction=direction)).improvements).run == "r60"
+
+
+def test_a_regression_names_the_commits_that_may_have_begun_it():
+    """The last good one, the first bad one, those between, and the nearest traces of either level."""
+    one = only(judge_series(series(0.01 * noise() * (1 + 0.05 * at(63)))).regressions)
+    places = [int(commit, 16) for commit in one.commits]
+    assert places == list(range(places[0], places[-1] + 1))
+    assert 63 in places
+    assert int(one.good, 16) == places[0] - 1
+    assert int(one.bad, 16) == places[-1]
+    assert (one.first_run, one.end_run) == (f"r{places[0]}", f"r{places[-1]}")
+    assert one.traced_runs == ("r60", "r70")
+
+
+def test_a_fact_has_no_regressions_but_places_to_draw():
+    """Nobody says which way it improves."""
+    neutral = series(0.01 * noise() * (1 + 0.1 * at(60)), direction=Direction.NONE)
+    found = judge_series(neutral)
+    assert not found.regressions
+    assert not found.improvements
+
+
+def test_changes_are_drawn_at_their_first_points():
+    """Better and worse."""
+    values = 0.01 * noise() * (1 + 0.1 * at(40) - 0.1 * at(80))
+    assert changes_of(series(values)) == (pytest.approx(40, abs=1), pytest.approx(80, abs=1))
+
+
+def test_what_is_taken_back_is_fixed():
+    """Half of it is not."""
+    gone = judge_series(series(0.01 * noise() * (1 + 0.1 * at(40) - 0.1 * at(80)))).regressions
+    assert only(gone).status is RegressionStatus.FIXED
+    assert only(gone).fixed_run in {"r79", "r80", "r81"}
+    half = judge_series(series(0.01 * noise() * (1 + 0.2 * at(40) - 0.08 * at(80)))).regressions
+    assert only(half).status is RegressionStatus.NEW
+
+
+def test_a_change_of_environment_is_blamed_before_code():
+    """With both names; a step elsewhere is code's."""
+    environments = ["old"] * 60 + ["new"] * 60
+    values = 0.01 * noise() * (1 + 0.1 * at(60) + 0.1 * at(90))
+    shift, step = judge_series(series(values, environments=environments)).regressions
+    assert (shift.cause, shift.run) == (Cause.ENVIRONMENT, "r60")
+    assert "old before, new after" in shift.explained[0]
+    assert step.cause is Cause.CODE
+
+
+def test_values_of_a_rare_environment_are_left_out_and_counted():
+    """They can be compared with nothing."""
+    environments = ["e"] * COUNT
+    environments[50] = environments[70] = "elsewhere"
+    values = 0.01 * noise()
+    values[[50, 70]] *= 3
+    found = judge_series(series(values, environments=environments))
+    assert found.left_out == 2
+    assert found.points == COUNT - 2
+    assert not found.regressions
+
+
+def test_a_machine_that_slows_down_is_blamed_before_code():
+    """Its roofline fell at the same run; one that did not fall, or fell elsewhere, explains nothing."""
+    case = series(0.01 * noise() * (1 + 0.1 * at(60)))
+
+    def roofline(values):
+        return series(values, metric="roofline_bytes_per_s", direction=Direction.HIGHER)
+
+    slowed = roofline(1e10 * noise(2) / (1 + 0.1 * at(60)))
+    one = only(judge_series(case, canaries=[slowed]).regressions)
+    assert one.cause is Cause.MACHINE
+    assert "roofline_bytes_per_s" in one.explained[0]
+    for other in (1e10 * noise(2), 1e10 * noise(2) * (1 + 0.1 * at(60)), 1e10 * noise(2) / (1 + 0.02 * at(60))):
+        assert only(judge_series(case, canaries=[roofline(other)]).regressions).cause is Cause.CODE
+    short = dataclasses.replace(slowed, points=slowed.points[:61])
+    assert only(judge_series(case, canaries=[short]).regressions).cause is Cause.CODE
+
+
+def test_an_accepted_step_begins_a_new_window():
+    """Told by a record or by the point; what comes later is found against the accepted level."""
+    values = 0.01 * noise() * (1 + 0.1 * at(40) + 0.1 * at(80))
+    first, second = judge_series(series(values)).regressions
+    accepted = dataclasses.replace(first, status=RegressionStatus.ACCEPTED, reason="rotary in f32")
+    assert only(judge_series(series(values), known=[accepted]).regressions).run == second.run
+    told = series(values, accepted=lambda index: "rotary in f32" if index == 40 else None)
+    assert only(judge_series(told).regressions).run == second.run
+
+
+def test_drift_is_counted_from_the_release_and_anew_from_its_acceptance():
+    """0.1% a commit: a drift, no staircase; accepted, the rest is too little to tell."""
+    values = 0.01 * noise() * (1 + 0.002 * np.maximum(np.arange(COUNT) - 30, 0))
+    release = (START + timedelta(hours=30, minutes=5)).isoformat()
+    found = judge_series(series(values), released_at=release)
+    one = only(found.regressions)
+    assert one.form is Form.DRIFT
+    assert one.run == "r30"
+    assert one.size == pytest.approx(0.178, abs=0.04)
+    assert found.crept[0] == pytest.approx(one.size)
+    accepted = dataclasses.replace(one, status=RegressionStatus.ACCEPTED, last_run=f"r{COUNT - 3}")
+    assert all(each.form is not Form.DRIFT for each in judge_series(series(values), known=[accepted]).regressions)
+
+
+def test_steps_add_up_to_a_creep():
+    """Each may be small; their sum since the release is told too. One step alone is no creep."""
+    values = 0.01 * noise() * (1 + 0.06 * at(30) + 0.06 * at(50) + 0.06 * at(110))
+    found = judge_series(series(values))
+    assert found.crept[0] == pytest.approx(0.18, abs=0.04)
+    assert judge_series(series(0.01 * noise() * (1 + 0.1 * at(60)))).crept is None
+
+
+@pytest.mark.parametrize("direction", [Direction.LOWER, Direction.HIGHER])
+def test_numbers_without_noise_change_when_they_change(direction):
+    """One byte is enough, once it stays; a lone value is not."""
+    values = np.full(20, 4096.0)
+    values[5] = 9000
+    values[12:] += 1 if direction is Direction.LOWER else -1
+    one = only(judge_series(series(values, kind=Kind.DETERMINISTIC, direction=direction)).regressions)
+    assert one.run == "r12"
+    assert abs(one.size) == pytest.approx(1 / 4096)
+    assert one.commits == (f"{12:040x}",)
+    environments = ["old"] * 12 + ["new"] * 8
+    moved = series(values, kind=Kind.DETERMINISTIC, direction=direction, environments=environments)
+    assert only(judge_series(moved).regressions).cause is Cause.ENVIRONMENT
+
+
+def test_counts_that_begin_at_zero_are_told_in_their_unit():
+    """There is no share of nothing."""
+    values = np.concatenate([np.zeros(10), np.full(10, 3.0)])
+    one = only(judge_series(series(values, kind=Kind.DETERMINISTIC)).regressions)
+    assert (one.size, one.is_relative) == (3.0, False)
+
+
+def test_growth_at_every_commit_is_one_drift():
+    """Bytes that grow with each commit are one record."""
+    values = 1000.0 + np.maximum(np.arange(20) - 5, 0)
+    one = only(judge_series(series(values, kind=Kind.DETERMINISTIC)).regressions)
+    assert one.form is Form.DRIFT
+
+
+@pytest.mark.parametrize("values", [[], [0.01], [0.01] * 200, [float("nan")] * 30, [0.0] * 30])
+def test_histories_without_anything_to_tell_tell_nothing(values):
+    """Empty, short, constant, not finite, or 0."""
+    found = judge_series(series(values))
+    assert not found.regressions
+    assert found.noise is None
+    assert found.points + found.left_out == len(values)
+
+
+def test_a_long_history_is_looked_at_from_its_end():
+    """Time grows with points, and a step of years ago is nobody's question."""
+    values = np.concatenate([np.full(MOST, 1.0), 0.01 * noise() * (1 + 0.1 * at(60))])
+    assert only(judge_series(series(values[-MOST - 20 + 20 :])).regressions[-1:]).run
+    assert judge_series(series(values)).points == MOST

@@ -82,6 +82,7 @@ def accept_command(name: str, reason: str, *, store_url: str | None, as_json: bo
 
 def _list(*, store_url: str | None, stale: str | None, as_json: bool, **asked: Any) -> int:
     from qwenperf.cli import regressions_find as find
+    from qwenperf.cli.regressions_git import with_acceptance
     from qwenperf.cli.windows import read_window
     from qwenperf.gate.history_status import merged
 
@@ -90,6 +91,7 @@ def _list(*, store_url: str | None, stale: str | None, as_json: bool, **asked: A
     store = find_store(store_url)
     names = find.chosen(store, asked["case"], asked["metrics"])
     known, now = find.read_known(store), datetime.now(UTC)
+    stamp = now.isoformat(timespec="seconds")
     since = read_window(store, since=asked["since"]).since
     release = _release(store, asked["release"])
     judged = find.judge_all(
@@ -98,12 +100,14 @@ def _list(*, store_url: str | None, stale: str | None, as_json: bool, **asked: A
         read_window(store, branch=asked["branch"]),
         known=known.regressions,
         released_at=release,
-        now=now.isoformat(timespec="seconds"),
+        now=stamp,
         least=asked["least"],
     )
     warn_of_problems(store)
-    found = [find.with_evidence(store, one) for one in merged(known.regressions, judged)]
-    _keep(store, replace(known, updated_at=now.isoformat(timespec="seconds"), regressions=tuple(found)))
+    found = [
+        find.with_evidence(store, with_acceptance(Path.cwd(), one, stamp)) for one in merged(known.regressions, judged)
+    ]
+    _keep(store, replace(known, updated_at=stamp, regressions=tuple(found)))
     better = [one for each in judged for one in each.improvements] if asked["improvements"] else []
     wanted = {(each.series.case, each.series.metric) for each in judged}
     listed = [
@@ -124,7 +128,7 @@ def _release(store: DirectoryStore, asked: str | None) -> str:
     Raises:
       UsageError: ``--release`` means no moment.
     """
-    from qwenperf.cli.regressions_find import last_release
+    from qwenperf.cli.regressions_git import last_release
     from qwenperf.cli.since import read_since
 
     if asked is None:

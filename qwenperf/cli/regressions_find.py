@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwenperf.errors import NothingMeasuredError, QwenperfError
@@ -32,7 +30,6 @@ REPEATED = frozenset((
 ))  # fmt: skip
 """Metrics that say the same as another one, or are formulas of the case: each is looked at where it is named only."""
 
-_GIT_TIMEOUT_S = 10
 _MOST_TOLD = 3
 
 
@@ -147,26 +144,3 @@ def _slower(case: str, base: RunRecord, head: RunRecord) -> tuple[str, ...]:
         next((one.evidence.trace_summary for one in run.cases if one.id == case), None) for run in (base, head)
     ]
     return top_lines(*summaries, _MOST_TOLD) if all(summaries) else ()
-
-
-def last_release(folder: Path) -> str:
-    """Return when the newest tag before ``folder``'s HEAD was made, ISO 8601; empty without git or tags."""
-    words = [
-        "for-each-ref",
-        "--merged",
-        "HEAD",
-        "--sort=-creatordate",
-        "--count=1",
-        "--format=%(creatordate:iso-strict)",
-    ]
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *words, "refs/tags"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=_GIT_TIMEOUT_S,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()

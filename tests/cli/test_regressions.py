@@ -1,19 +1,35 @@
 """`qwenperf regressions` on stores of real records."""
 
+import dataclasses
 import json
+import subprocess
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
 from qwenperf.cli import main
+from qwenperf.cli.regressions_git import last_release, with_acceptance
 from qwenperf.schema.codec import dumps
+from qwenperf.schema.metrics import Direction
 from qwenperf.schema.records import CaseRecord, Evidence, Roofline, RunRecord, metric
-from qwenperf.schema.regressions import loads
+from qwenperf.schema.regressions import Form, Regression, RegressionStatus, loads
 
 CASE = "tiny/cached/b1"
 COUNT = 60
 STEP = 40
+REGRESSION = Regression(
+    id="0a1b2c3d",
+    case=CASE,
+    metric="tpot_s",
+    unit="s",
+    direction=Direction.LOWER,
+    form=Form.STEP,
+    before=1.0,
+    after=1.1,
+    size=0.1,
+    run="r",
+)
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 
@@ -179,3 +195,34 @@ def test_a_broken_record_is_named(store, capsys):
     assert code == 2
     assert "regressions.json is not JSON" in err
     assert (store / "regressions.json").read_text() == "{"
+
+
+def git(folder, *words):
+    """Run git as somebody."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    return subprocess.run(
+        ["git", "-C", str(folder), *who, *words], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_a_cost_that_its_commit_accepts_is_accepted(tmp_path):
+    """By the trailer that `compare` reads, for the cases that it names; one of another commit is for another change."""
+    git(tmp_path, "init", "-q")
+    shas = []
+    for message in ("base", "slower\n\nQwenperf-Accept: tiny/*: f32 rotary", "after"):
+        git(tmp_path, "commit", "-q", "--allow-empty", "-m", message)
+        shas.append(git(tmp_path, "rev-parse", "HEAD"))
+    git(tmp_path, "tag", "v1", shas[0])
+    assert last_release(tmp_path)[:10] == git(tmp_path, "log", "-1", "--format=%cI")[:10]
+    one = dataclasses.replace(REGRESSION, good=shas[0], bad=shas[2], commits=(shas[1], shas[2]), commit=shas[1])
+    done = with_acceptance(tmp_path, one, "now")
+    assert (done.status, done.reason) == (RegressionStatus.ACCEPTED, "f32 rotary")
+    for other in (dataclasses.replace(one, commit=shas[2]), dataclasses.replace(one, case="large/cached")):
+        assert with_acceptance(tmp_path, other, "now") is other
+
+
+def test_without_git_nothing_is_accepted_or_released(tmp_path):
+    """And nothing fails."""
+    assert last_release(tmp_path) == ""
+    one = dataclasses.replace(REGRESSION, good="a", bad="b", commits=("b",), commit="b")
+    assert with_acceptance(tmp_path, one, "now") is one

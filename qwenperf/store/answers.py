@@ -59,5 +59,5 @@ def _point(row: Sequence[Any], name: str, present: str) -> Point:
         interval=None if low is None or high is None else (low, high),
         samples=samples,
         trace=trace,
-        extra={key: value for key, value in extra.items() if value not in {None, "", False}},
+        extra={name: one for name, one in extra.items() if one is not None and one is not False and one != ""},
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from qwenperf.errors import NothingMeasuredError, QwenperfError, RecordError, StoreError, UnknownNameError
 from qwenperf.schema.codec import loads
+from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.records import RunRecord
 from qwenperf.schema.series import Series
 from qwenperf.store.aliases import Aliases, read_aliases
@@ -18,7 +20,7 @@ from qwenperf.store.index_file import index_file
 from qwenperf.store.names import folder_name
 from qwenperf.store.own_file import NOTE, own_aliases
 from qwenperf.store.places import Place, open_place
-from qwenperf.store.rows import Rows, rows_from, rows_of
+from qwenperf.store.rows import CANARIES, Rows, rows_from, rows_of
 
 _ALL = Window()
 _BATCH = 64
@@ -41,8 +43,12 @@ class DirectoryStore:
 
     def __init__(self, place: Place, aliases: Aliases) -> None:
         self.place, self.aliases = place, aliases
-        self._index = Index(index_file(place.key) if place.shared else None)
         self._fresh = False
+
+    @functools.cached_property
+    def _index(self) -> Index:
+        """The index, opened by the first question: who only adds runs needs none."""
+        return Index(index_file(self.place.key) if self.place.shared else None)
 
     @property
     def url(self) -> str:
@@ -95,7 +101,7 @@ class DirectoryStore:
         found: dict[str, list[str]] = {}
         for case, metrics in self._asked().cases().items():
             found.setdefault(self.aliases.name(case), []).extend(metrics)
-        return {case: sorted(set(metrics)) for case, metrics in sorted(found.items())}
+        return {case: sorted(set(metrics) - CANARIES.keys()) for case, metrics in sorted(found.items())}
 
     def series(self, case: str, metric: str, window: Window = _ALL) -> Series:
         """Return one metric of one case over time; errors as ``Store.series``."""
@@ -103,7 +109,7 @@ class DirectoryStore:
         names = self.aliases.names(case)
         found = index.series_of(names, metric)
         if not found:
-            self._unknown(names[0], metric)
+            return self._nothing(names[0], metric)
         if len({kind[0] for kind in found.values()}) > 1:
             self._check_renamed(names[0], found)
         return to_series(names[0], metric, found, index.points(list(found), window), self.url)
@@ -120,7 +126,7 @@ class DirectoryStore:
         """Return how many runs, series and points the index has."""
         return self._asked().counts()
 
-    def note(self, name: str) -> bytes | None:
+    def read_note(self, name: str) -> bytes | None:
         """Return a file that is kept beside the runs; ``None`` where there is none."""
         return self.place.note(name)
 
@@ -174,12 +180,15 @@ class DirectoryStore:
                 raise StoreError(f"{self.url} has another run with the id {source.record.id!r}.", advice=advice)
         return Added.COMPLETED if self.place.complete(folder, source.files) else Added.ALREADY
 
-    def _unknown(self, case: str, metric: str) -> NoReturn:
+    def _nothing(self, case: str, metric: str) -> Series:
+        """Return the empty series of a canary that nobody measured; refuse everything else that is not there."""
         cases = self.cases()
         if not cases:
             raise NothingMeasuredError(f"{self.url} has no measured case.", advice="`qwenperf store check` says why.")
         if case not in cases:
             raise UnknownNameError("case", case, cases)
+        if metric in CANARIES:
+            return Series(case=case, metric=metric, unit=CANARIES[metric], direction=Direction.HIGHER, kind=Kind.TIMED)
         raise UnknownNameError(f"metric of {case}", metric, cases[case])
 
     def _check_renamed(self, case: str, found: Mapping[int, tuple[str, ...]]) -> None:

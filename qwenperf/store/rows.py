@@ -13,11 +13,18 @@ from qwenperf.gate.differences import environment_key
 from qwenperf.gate.environment import environment_class
 from qwenperf.schema.codec import from_json
 from qwenperf.schema.hints import show
+from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.records import Metric, RunRecord, Status
 from qwenperf.store.base import StoredRun
 
-_UNREAD = ("evidence", "verdicts", "findings")
-"""Parts of a case that are most of its bytes and none of its history."""
+CANARIES = {"roofline_bytes_per_s": "bytes/s", "roofline_flops_per_s": "flop/s"}
+"""Series of what a machine could do at best when a case was measured, and their units: a step there is the machine's.
+
+They come from the evidence of a case and are no metrics of it.
+"""
+
+_UNREAD = ("verdicts", "findings")
+"""Parts of a case that are none of its history; of the evidence only the roofline is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +54,7 @@ class Rows:
 
 
 def rows_from(data: bytes, folder: str, source: str) -> Rows:
-    """Read the history's part of a ``run.json``; what is wrong with its evidence is not noticed here.
+    """Read the history's part of a ``run.json``; what is wrong with the rest is not noticed here.
 
     Raises:
       RecordError: no run, or one that this version cannot read; names the file and the key.
@@ -61,6 +68,9 @@ def rows_from(data: bytes, folder: str, source: str) -> Rows:
         if isinstance(case, dict):
             for name in _UNREAD:
                 case.pop(name, None)
+            evidence = case.get("evidence")
+            if isinstance(evidence, dict):
+                case["evidence"] = {name: part for name, part in evidence.items() if name == "roofline"}
     return rows_of(from_json(document, source), folder, source)
 
 
@@ -114,6 +124,11 @@ def _points(run: RunRecord) -> Iterator[PointRow]:
         if case.status is Status.MEASURED:
             for name, metric in case.metrics.items():
                 yield _point(case.id, name, metric, case.trace)
+            roofline = case.evidence.roofline
+            for name, unit in CANARIES.items() if roofline is not None else ():
+                value = getattr(roofline, name.removeprefix("roofline_"))
+                ceiling = Metric(value=value, unit=unit, direction=Direction.HIGHER, kind=Kind.TIMED)
+                yield _point(case.id, name, ceiling, None)
 
 
 def _point(case: str, name: str, metric: Metric, trace: str | None) -> PointRow:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.store [--points 1000000] [--repeats 50] [--folder DIR] [--json]
 
-Writes runs as `qwenperf run` leaves them, without evidence, and lets the store index them. Then it asks for windows of a
-store that is open, and of one that is opened for the question and looks at its folders for news first. A folder that is
-named is kept, and filled once.
+Writes runs as `qwenperf run` leaves them, without evidence, and lets the store index them. Then it asks for windows of
+a store that is open, and of one that is opened for the question and looks at its folders for news first. A folder that
+is named is kept, and filled once.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ from rich.console import RenderableType
 
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import console, debug_option, json_option, write, write_json, write_lines
-from qwenperf.cli.stores import find_store, store_option, warn_of_problems
+from qwenperf.cli.stores import find_history, store_option, warn_of_problems
 from qwenperf.cli.streams import say
 from qwenperf.errors import EnvironmentUnfitError, NothingMeasuredError, OutputError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
+    from qwenperf.cli.stores import History
     from qwenperf.schema.series import Series
     from qwenperf.store.base import Window
-    from qwenperf.store.directory import DirectoryStore
 
 _LAST = 30
 _LOOKED_AT = 200
@@ -57,7 +57,7 @@ def command(
 
     if case is None and (html is not None or any(asked[name] for name in ("branch", "environment", "since"))):
         raise UsageError("a list of cases has no window and no page.", advice="Name a CASE.")
-    store = find_store(store_url)
+    store = find_history(store_url)
     window = read_window(store, **asked)
     warn_of_problems(store)
     cases = _cases(store, case)
@@ -85,7 +85,7 @@ def command(
     return 0
 
 
-def _cases(store: DirectoryStore, case: str | None) -> list[str]:
+def _cases(store: History, case: str | None) -> list[str]:
     """Return the cases that are meant, by their present names.
 
     Raises:
@@ -104,7 +104,7 @@ def _cases(store: DirectoryStore, case: str | None) -> list[str]:
     return found
 
 
-def _drawn(store: DirectoryStore, case: str, metric: str, window: Window) -> tuple[Series, tuple[int, ...]]:
+def _drawn(store: History, case: str, metric: str, window: Window) -> tuple[Series, tuple[int, ...]]:
     """Return what the window holds of a series, and the points in it at which something changed."""
     wanted = window.last or _LAST
     series = store.series(case, metric, replace(window, last=max(wanted, _LOOKED_AT)))
@@ -123,7 +123,7 @@ def _changes(series: Series) -> tuple[int, ...]:
         return ()
 
 
-def _list(store: DirectoryStore, cases: Sequence[str], *, as_json: bool) -> int:
+def _list(store: History, cases: Sequence[str], *, as_json: bool) -> int:
     from qwenperf.report.series_scale import printable
 
     known = store.cases()
@@ -153,7 +153,7 @@ def _write_newest(cases: Sequence[str], shown: Sequence[Series]) -> None:
         write(newest_report(case, [series for series in shown if series.case == case]))
 
 
-def _write_json(store: DirectoryStore, shown: Sequence[tuple[Series, tuple[int, ...]]]) -> None:
+def _write_json(store: History, shown: Sequence[tuple[Series, tuple[int, ...]]]) -> None:
     from qwenperf.schema.codec import series_to_json
 
     problems = [{"folder": one.folder, "message": one.message} for one in store.problems()]
@@ -161,7 +161,7 @@ def _write_json(store: DirectoryStore, shown: Sequence[tuple[Series, tuple[int, 
     write_json({"store": store.url, "series": told, "problems": problems})
 
 
-def _write_page(file: Path, store: DirectoryStore, shown: Sequence[tuple[Series, tuple[int, ...]]]) -> None:
+def _write_page(file: Path, store: History, shown: Sequence[tuple[Series, tuple[int, ...]]]) -> None:
     from qwenperf.report.history_html import history_page
 
     page = history_page(store.url, shown)

@@ -9,11 +9,11 @@ from qwenperf.cli.since import read_since
 from qwenperf.store.base import Window
 
 if TYPE_CHECKING:
-    from qwenperf.store.directory import DirectoryStore
+    from qwenperf.cli.stores import History
 
 
 def read_window(
-    store: DirectoryStore,
+    store: History,
     *,
     branch: str | None = None,
     since: str | None = None,

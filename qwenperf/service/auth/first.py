@@ -16,7 +16,7 @@ _NAME = "first admin"
 def first_token(service: Service) -> str | None:
     """Return the text of the first admin token, or ``None`` where there has ever been a token.
 
-    Nobody can read it again; somebody who lost it makes another with ``qwenperf serve --new-admin-token``.
+    Nobody can read it again; somebody who lost it makes another with ``qwenperf db token NAME``.
     """
     return service.database.write(lambda connection: _first(connection, service.clock()))
 

@@ -37,8 +37,9 @@ class Redacting(logging.Formatter):
 
 
 def install(logger: logging.Logger | None = None) -> None:
-    """Make every handler of ``logger`` (and of uvicorn's) hide secrets; safe to call again."""
+    """Make every handler of ``logger``, of uvicorn's and of last resort hide secrets; safe to call again."""
     loggers = [logger or logging.getLogger(), *map(logging.getLogger, ("uvicorn", "uvicorn.error", "uvicorn.access"))]
-    for handler in {one: None for each in loggers for one in each.handlers}:
+    handlers = [one for each in loggers for one in each.handlers]
+    for handler in (*handlers, *filter(None, (logging.lastResort,))):
         if not isinstance(handler.formatter, Redacting):
             handler.setFormatter(Redacting(handler.formatter or logging.Formatter()))

@@ -68,16 +68,23 @@ def _rows(window: Window) -> list[dict[str, Any]]:
 
 
 def thinned(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    """Return at most ``most`` rows, each the mean of neighbours with the smallest and the largest end of their bands."""
+    """Return about ``most`` rows at most: means of neighbours of one environment, with the ends of their bands."""
     if len(rows) <= most:
         return rows
-    found, size = [], -(-len(rows) // most)
-    for start in range(0, len(rows), size):
-        group = rows[start : start + size]
-        ends = [row[end] if row[end] is not None else row["value"] for row in group for end in ("low", "high")]
-        mean = sum(row["value"] for row in group) / len(group)
-        found.append(group[0] | {"value": mean, "low": min(ends), "high": max(ends)})
-    return found
+    size, by_environment = -(-len(rows) // most), dict[str, list[dict[str, Any]]]()
+    for row in rows:
+        by_environment.setdefault(row["environment"], []).append(row)
+    found = [_mean(own[start : start + size]) for own in by_environment.values() for start in range(0, len(own), size)]
+    return sorted(found, key=lambda row: row["at"])
+
+
+def _mean(group: list[dict[str, Any]]) -> dict[str, Any]:
+    ends = [row[end] if row[end] is not None else row["value"] for row in group for end in ("low", "high")]
+    return group[0] | {
+        "value": sum(row["value"] for row in group) / len(group),
+        "low": min(ends),
+        "high": max(ends),
+    }
 
 
 def _marks(alerts: Sequence[Row[Any]]) -> list[Row[Any]]:

@@ -1,0 +1,229 @@
+"""The service's pages in a real browser: narrow and wide, light and dark, with scripts and without, by keys alone."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from qwenperf.service.settings import ServiceSettings
+from qwenperf.service.web import links
+
+CONTRAST = (Path(__file__).with_name("contrast.js")).read_text("utf-8")
+READABLE = 4.5
+"""The least contrast of WCAG 2.2, level AA, for text of ordinary size."""
+
+SHOTS = os.environ.get("QWENPERF_SCREENSHOTS", "")
+"""A folder for pictures of every page, for whoever wants to look."""
+
+
+def beside(name):
+    """Load a module of the service's tests."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "service" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+filled, running = beside("filled"), beside("running")
+
+
+@pytest.fixture(scope="module")
+def service(samples, tmp_path_factory):
+    settings = ServiceSettings(
+        data=tmp_path_factory.mktemp("pages"), judge=False, sweep_s=0, anonymous_burst=100_000, rate_burst=100_000
+    )
+    with running.serving(settings) as found:
+        filled.fill(found, samples)
+        filled.fill_hostile(found, samples)
+        filled.make_project(found, "empty", public=True)
+        found.comparison = samples.comparison().id
+        found.case = samples.CASE
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pages(service):
+    """Addresses of all pages by name."""
+    found = {
+        "projects": "/",
+        "login": "/login",
+        "absent": "/p/demo/runs/absent",
+        "first-run": "/p/empty",
+        "overview": "/p/demo",
+        "series": links.series("demo", service.case, filled.METRIC),
+        "series-all": links.series("demo", service.case, filled.METRIC, environment="all"),
+        "series-list": "/p/demo/series",
+        "matrix": "/p/demo/matrix",
+        "runs": "/p/demo/runs",
+        "run": "/p/demo/runs/run-030",
+        "comparison": f"/p/demo/comparisons/{service.comparison}",
+        "comparisons": "/p/demo/comparisons",
+        "alerts": "/p/demo/alerts",
+        "hostile": "/p/hostile",
+        "hostile-run": "/p/hostile/runs/hostile-001",
+        "hostile-alerts": "/p/hostile/alerts",
+        "admin": "/p/demo/admin",
+        "service": "/admin",
+    }
+    return {name: f"{service.url}{path}" for name, path in found.items()}
+
+
+MANAGED = {"admin", "service"}
+NAMES = (
+    "projects login absent first-run overview series series-all series-list matrix runs run comparison comparisons "
+    "alerts hostile hostile-run hostile-alerts admin service"
+).split()
+
+
+@pytest.fixture
+def visit(service, pages, look):
+    """Open a page by its name, signed in where it asks for that."""
+
+    def opened(name, **more):
+        headers = {"Authorization": f"Bearer {service.admin}"} if name in MANAGED else {}
+        return look(pages[name], extra_http_headers=headers, **more)
+
+    return opened
+
+
+def shot(seen, name):
+    if SHOTS:
+        seen.page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_page_is_wider_than_its_window_or_says_anything_to_the_console(visit, name, width):
+    """What is too wide scrolls in a box of its own; a policy that is broken would be on the console."""
+    with visit(name, width=width) as seen:
+        seen.page.wait_for_load_state("networkidle")
+        shot(seen, f"{name}-{width}")
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        expected = ["error: Failed to load resource: the server responded with a status of 404 (Not Found)"]
+        assert seen.said == (expected if name == "absent" else [])
+        assert all(one.startswith(seen.page.url.split("/")[0]) for one in seen.asked)
+        assert seen.page.evaluate("document.querySelectorAll('h1').length") == 1
+        assert "taken" not in seen.page.title()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["overview", "series", "matrix", "run", "alerts", "first-run", "admin", "login"])
+def test_every_text_can_be_read(visit, name, dark):
+    """Its contrast with what is behind it is computed, in both schemes."""
+    with visit(name, dark=dark) as seen:
+        seen.page.wait_for_load_state("networkidle")
+        shot(seen, f"{name}-{'dark' if dark else 'light'}")
+        background = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(255, 255, 255)") is not dark
+        texts = seen.page.evaluate(CONTRAST)
+        assert texts
+        assert [one for one in texts if one[1] < READABLE] == []
+
+
+def test_a_series_is_drawn_with_scripts(visit):
+    with visit("series") as seen:
+        seen.page.wait_for_selector("#chart canvas")
+        assert seen.page.locator("#chart > svg").count() == 0
+        drawn = seen.page.evaluate(
+            "(() => { const one = document.querySelector('#chart canvas');"
+            " const data = one.getContext('2d').getImageData(0, 0, one.width, one.height).data;"
+            " return data.filter((value, index) => index % 4 === 3 && value > 0).length })()"
+        )
+        assert drawn > 1000
+
+
+@pytest.mark.parametrize("name", ["overview", "series", "run", "comparison", "matrix", "alerts", "first-run"])
+def test_without_scripts_a_page_says_the_same(visit, name):
+    with visit(name, script=False) as plain, visit(name) as full:
+        full.page.wait_for_load_state("networkidle")
+        shot(plain, f"{name}-noscript")
+        tables = [seen.page.locator("table").all_inner_texts() for seen in (plain, full)]
+        # A chart with scripts adds the table of its legend, and nothing else.
+        assert [one for one in tables[1] if one not in tables[0]] == tables[1][: len(tables[1]) - len(tables[0])]
+        if name == "series":
+            assert plain.page.locator("#chart > svg[role=img]").count() == 1
+
+
+def test_the_chart_is_read_by_keys(visit):
+    with visit("series") as seen:
+        chart = seen.page.locator("#chart")
+        seen.page.wait_for_selector("#chart canvas")
+        chart.focus()
+        seen.page.keyboard.press("ArrowLeft")
+        newest = seen.page.locator("#chart-told").inner_text()
+        seen.page.keyboard.press("ArrowLeft")
+        before = seen.page.locator("#chart-told").inner_text()
+        assert "tokens/s" in newest
+        assert newest != before
+        seen.page.keyboard.press("ArrowRight")
+        assert seen.page.locator("#chart-told").inner_text() == newest
+        seen.page.keyboard.press("Enter")
+        seen.page.wait_for_url("**/runs/run-039")
+
+
+def test_dragging_over_the_chart_looks_closer_and_home_goes_back(visit):
+    with visit("series") as seen:
+        box = seen.page.wait_for_selector("#chart .u-over").bounding_box()
+        with seen.page.expect_response("**/series.json?*") as answer:
+            seen.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 50)
+            seen.page.mouse.down()
+            seen.page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 60, steps=5)
+            seen.page.mouse.up()
+        closer = answer.value.json()["at"]
+        assert 5 < len(closer) < 20
+        assert seen.page.url.endswith(filled.METRIC)
+        seen.page.locator("#chart").focus()
+        seen.page.keyboard.press("Home")
+        assert seen.said == []
+
+
+def test_whoever_has_only_keys_gets_to_the_content_first(visit):
+    with visit("overview") as seen:
+        seen.page.keyboard.press("Tab")
+        assert seen.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        seen.page.keyboard.press("Enter")
+        assert seen.page.evaluate("document.activeElement.id") == "main"
+
+
+@pytest.mark.parametrize("name", ["overview", "series", "alerts", "admin", "projects", "login"])
+def test_every_control_has_a_name_and_every_table_heads(visit, name):
+    """By the browser's own computation of names."""
+    with visit(name) as seen:
+        nameless = seen.page.evaluate(
+            "[...document.querySelectorAll('input:not([type=hidden]), select, button, a')].filter((one) =>"
+            " !(one.labels && one.labels.length && one.labels[0].textContent.trim()) && !one.textContent.trim()"
+            " && !one.getAttribute('aria-label')).map((one) => one.outerHTML)"
+        )
+        assert nameless == []
+        assert seen.page.evaluate(
+            "[...document.querySelectorAll('table:not(.u-legend)')].every((one) => one.caption && one.tHead)"
+        )
+        assert seen.page.evaluate("document.querySelectorAll('main').length") == 1
+
+
+def test_a_person_signs_in_makes_a_first_token_and_signs_out(service, look):
+    with look(f"{service.url}/p/empty") as seen:
+        seen.page.get_by_role("link", name="Sign in").first.click()
+        seen.page.get_by_label("Token").fill(service.admin)
+        seen.page.keyboard.press("Enter")
+        seen.page.wait_for_url(f"{service.url}/")
+        seen.page.goto(f"{service.url}/p/empty")
+        seen.page.get_by_role("button", name="Make a token and show it once").click()
+        shown = seen.page.locator("#token").inner_text()
+        assert shown.startswith("export QWENPERF_TOKEN=qpf_")
+        shot(seen, "first-token")
+        seen.page.get_by_role("button", name="Sign out").click()
+        seen.page.wait_for_url(f"{service.url}/")
+        assert seen.page.get_by_role("link", name="Sign in").count() >= 1
+        assert seen.said == []
+
+
+def test_nothing_that_others_named_runs(visit):
+    for name in ("hostile", "hostile-run", "hostile-alerts"):
+        with visit(name) as seen:
+            seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+            assert "taken" not in seen.page.title()
+            assert seen.page.locator("main script, main img").count() == 0

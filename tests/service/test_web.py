@@ -1,0 +1,426 @@
+"""The pages over HTTP: what they show, to whom, what forms change, and that nothing which others named is markup."""
+
+import importlib.util
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytest.importorskip("starlette")
+
+from qwenperf.service.settings import ServiceSettings
+from qwenperf.service.web import links
+from qwenperf.service.web.lists import split
+
+
+def beside(name, folder="service"):
+    """Load a module that lies beside the tests."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / folder / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+filled, running, samples = beside("filled"), beside("running"), beside("sample_records", "report")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """A service with a filled project, an empty one, a private one, and one of hostile names."""
+    settings = ServiceSettings(data=tmp_path_factory.mktemp("web"), judge=False, sweep_s=0, anonymous_burst=10_000)
+    with running.serving(settings) as found:
+        filled.fill(found, samples)
+        filled.fill_hostile(found, samples)
+        filled.make_project(found, "empty", public=True)
+        filled.make_project(found, "private")
+        yield found
+
+
+class Browser:
+    """Cookies, forms and links, without a screen."""
+
+    def __init__(self, service):
+        self.client = httpx.Client(base_url=service.url, headers={"Accept": "text/html"}, timeout=20)
+
+    def get(self, path, status=200):
+        """Return a page's text."""
+        answer = self.client.get(path, follow_redirects=True)
+        assert answer.status_code == status, (path, answer.status_code, answer.text[:500])
+        return answer.text
+
+    def send(self, page, action, status=303, **fields):
+        """Send the form of ``page`` that goes to ``action``."""
+        csrf = re.search(r'name="csrf" value="([0-9a-f]{64})"', self.get(page))
+        sent = self.client.post(action, data={"csrf": csrf[1] if csrf else ""} | fields)
+        assert sent.status_code == status, (sent.status_code, sent.text[:800])
+        return sent
+
+    def sign_in(self, token, status=303):
+        """Sign in with a token."""
+        return self.send("/login", "/login", status, token=token, next="/")
+
+
+@pytest.fixture
+def browser(service):
+    found = Browser(service)
+    yield found
+    found.client.close()
+
+
+@pytest.fixture
+def admin(service, browser):
+    browser.sign_in(service.admin)
+    return browser
+
+
+PAGES = (
+    "", "/series", "/matrix", "/runs", "/comparisons", "/alerts", "/runs/{run}", "/comparisons/{comparison}",
+    "/alerts?state=accepted", "/series?q=cached", "/matrix?metric=tpot_s",
+)  # fmt: skip
+
+
+def addresses(project):
+    run, comparison = ("hostile-001", "hostile") if project == "hostile" else ("run-030", samples.comparison().id)
+    return [f"/p/{project}{path.format(run=run, comparison=comparison)}" for path in PAGES]
+
+
+VOID = {"meta", "link", "input", "br", "img", "hr", "circle", "rect", "line", "path", "polyline"}
+
+
+class Strict(HTMLParser):
+    """Collects what a strict policy forbids, and whether elements close in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.wrong, self.ids = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        """Look at an element."""
+        names = dict(attrs)
+        self.wrong += [f"{tag} {name}" for name in names if name.startswith("on") or name == "style"]
+        if tag == "style" or (tag == "script" and not (names.get("src") or "").startswith("/static/")):
+            self.wrong.append(f"inline {tag}")
+        if tag == "img" or (names.get("href") or "").startswith(("javascript:", "data:")):
+            self.wrong.append(f"{tag} {names}")
+        if "id" in names:
+            self.ids.append(names["id"])
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        """Look at an element that closes itself."""
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        """Hold an end to its beginning."""
+        if tag not in VOID and (not self.open or self.open.pop() != tag):
+            self.wrong.append(f"{tag} closes what it did not open")
+
+
+def checked(html):
+    """Return a page's text after holding it to the policy."""
+    parser = Strict()
+    parser.feed(html)
+    assert parser.wrong == []
+    assert len(set(parser.ids)) == len(parser.ids)
+    return html
+
+
+@pytest.mark.parametrize("project", ["demo", "hostile", "empty"])
+@pytest.mark.parametrize("number", range(len(PAGES)))
+def test_every_page_of_every_project_is_sound_and_runs_nothing_inline(browser, project, number):
+    if project == "empty" and "{" in PAGES[number]:
+        return
+    html = checked(browser.get(addresses(project)[number]))
+    assert "<script>document" not in html
+    assert "<img" not in html
+
+
+def test_names_that_are_markup_are_shown_as_text(browser):
+    html = browser.get("/p/hostile/runs/hostile-001")
+    assert "&lt;script&gt;document.title" in html
+
+
+def test_the_page_of_a_hostile_series_is_sound(browser):
+    case = f"{filled.HOSTILE}/{filled.HOSTILE}/{filled.HOSTILE}"
+    checked(browser.get(links.series("hostile", case, filled.METRIC)))
+
+
+def test_admin_pages_of_hostile_names_are_sound(admin):
+    checked(admin.get("/p/hostile/admin"))
+    checked(admin.get("/admin"))
+    checked(admin.get("/"))
+
+
+def test_the_overview_says_what_changed_what_is_slow_and_what_is_stale(browser):
+    html = browser.get("/p/demo")
+    changed, slow, stale = (html.index(f'id="{name}"') for name in ("changed", "slow", "stale"))
+    assert "10% slower than before" in html[changed:slow]
+    assert "-10.0%" in html[changed:slow]
+    assert "and 1 more of the same cause" in html[changed:slow]
+    assert samples.CASE in html[slow:stale]
+    assert samples.OTHER not in html[slow:stale]
+    assert samples.OTHER in html[stale:]
+
+
+def test_a_series_is_drawn_and_told_without_scripts(browser):
+    html = browser.get(links.series("demo", samples.CASE, filled.METRIC))
+    figure = html[html.index("<figure") : html.index("</figure>")]
+    assert "<svg" in figure
+    assert 'aria-label="' in figure
+    rows = re.findall(r"/p/demo/runs/run-\d{3}", html[html.index('id="points"') :])
+    assert len(rows) == filled.RUNS
+    assert "https://github.com/owner/name/commit/" in html
+    assert "https://github.com/owner/name/compare/" in html
+
+
+def test_a_series_shows_one_environment_unless_all_are_asked_for(browser):
+    page = links.series("demo", samples.CASE, filled.METRIC)
+    assert "other-003" not in browser.get(page)
+    everything = browser.get(f"{page}&environment=all")
+    assert "other-003" in everything
+    assert "do not compare" in everything
+
+
+def test_the_chart_s_data_are_the_window_s(browser):
+    query = {"case": samples.CASE, "metric": filled.METRIC}
+    data = browser.client.get("/p/demo/series.json", params=query).json()
+    assert len(data["at"]) == len(data["value"]) == len(data["low"]) == filled.RUNS
+    assert data["at"] == sorted(data["at"])
+    assert data["low"][0] < data["value"][0] < data["high"][0]
+    assert [mark["state"] for mark in data["marks"]] == ["confirmed"]
+    middle = data["at"][20]
+    part = browser.client.get("/p/demo/series.json", params=query | {"start": middle}).json()
+    assert part["at"] == data["at"][20:]
+
+
+@pytest.mark.parametrize(
+    "query", ["days=8", "start=x", "start=nan", "start=-1", "end=1e300", "environment=%00", "branch=" + "x" * 600]
+)
+def test_what_no_page_of_ours_asks_for_is_refused(browser, query):
+    base = f"/p/demo/series.json?case={samples.CASE}&metric={filled.METRIC}"
+    assert browser.client.get(f"{base}&{query}").status_code == 422
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/p/demo/runs/absent",
+        "/p/demo/comparisons/absent",
+        "/p/demo/series?case=x&metric=y",
+        "/p/demo/absent",
+        "/absent",
+    ],
+)
+def test_what_is_not_there_is_said_on_a_page(browser, path):
+    html = browser.get(path, 404)
+    assert "<h1" in html
+    checked(html)
+
+
+def test_filters_that_match_nothing_say_so(browser):
+    assert "is like that" in browser.get("/p/demo/runs?branch=%27%20OR%201=1")
+    assert "is like that" in browser.get("/p/demo/series?q=100%25")
+
+
+def test_a_stranger_is_asked_to_sign_in_and_then_goes_on(service, browser):
+    html = browser.get("/p/private?x=1")
+    assert 'value="/p/private?x=1"' in html
+    sent = browser.send("/login", "/login", token=service.admin, next="/p/private?x=1")
+    assert sent.headers["Location"] == "/p/private?x=1"
+
+
+@pytest.mark.parametrize(
+    "onward", ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:x", "/a\r\nX: y"]
+)
+def test_signing_in_leads_nowhere_else(service, browser, onward):
+    assert browser.send("/login", "/login", token=service.admin, next=onward).headers["Location"] == "/"
+
+
+def test_a_private_project_and_none_look_alike_to_a_stranger_and_to_another_s_token(service, browser):
+    assert browser.get("/p/private").replace("private", "absent") == browser.get("/p/absent")
+    browser.sign_in(service.token("admin", "empty"))
+    private, absent = browser.get("/p/private", 404), browser.get("/p/absent", 404)
+    assert private.replace("private", "absent") == absent
+
+
+def test_a_wrong_token_is_refused_on_the_page(browser):
+    answer = browser.sign_in("qpf_0123456789ab_" + "x" * 43, 401)
+    assert 'role="alert"' in answer.text
+    assert "Sign in</a>" in browser.get("/p/demo")
+
+
+def test_the_session_s_cookie_is_not_the_token_and_scripts_cannot_read_it(service, browser):
+    answer = browser.sign_in(service.admin)
+    cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert service.admin[17:] not in cookie
+
+
+def test_signing_out_ends_the_session_on_the_server(service, admin):
+    cookies = dict(admin.client.cookies)
+    admin.send("/", "/logout")
+    assert "Sign in</a>" in admin.get("/")
+    kept = httpx.get(f"{service.url}/admin", cookies=cookies, headers={"Accept": "text/html"})
+    assert kept.status_code == 303
+
+
+def test_revoking_a_token_ends_the_sessions_it_began(service, browser):
+    token = service.token("admin", "demo")
+    browser.sign_in(token)
+    browser.get("/p/demo/admin")
+    service.ask("DELETE", f"/api/v1/tokens/{token[:16]}", service.admin)
+    assert "Sign in" in browser.get("/p/demo/admin")
+
+
+def test_a_session_ends_with_its_time(service, admin):
+    service.clock.ahead_s = 13 * 3600
+    try:
+        assert "Sign in</a>" in admin.get("/")
+    finally:
+        service.clock.ahead_s = 0
+
+
+CHANGES = (
+    ("/projects", {"name": "made-by-another-site"}),
+    ("/p/demo/admin/tokens", {"name": "x", "scope": "admin", "days": ""}),
+    ("/p/demo/admin/settings", {"public": "yes"}),
+    ("/p/demo/accept", {"case": samples.CASE, "metric": filled.METRIC, "run": "run-025", "reason": "x"}),
+    ("/p/demo/first-token", {}),
+    ("/logout", {}),
+)
+
+
+@pytest.mark.parametrize(("action", "fields"), CHANGES)
+@pytest.mark.parametrize("csrf", [None, "", "0" * 64])
+def test_a_form_of_another_site_changes_nothing(service, admin, action, fields, csrf):
+    before = service.ask("GET", "/api/v1/audit", service.admin).text
+    sent = fields if csrf is None else fields | {"csrf": csrf}
+    assert admin.client.post(action, data=sent).status_code == 403
+    assert service.ask("GET", "/api/v1/audit", service.admin).text == before
+    assert "Sign out" in admin.get("/")
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}]
+)
+def test_a_form_that_the_browser_says_is_another_site_s_is_refused(admin, headers):
+    csrf = re.search(r'name="csrf" value="([0-9a-f]{64})"', admin.get("/"))[1]
+    assert admin.client.post("/logout", data={"csrf": csrf}, headers=headers).status_code == 403
+
+
+def test_the_secret_of_one_session_s_forms_is_not_another_s(service, admin):
+    other = Browser(service)
+    other.sign_in(service.admin)
+    csrf = re.search(r'name="csrf" value="([0-9a-f]{64})"', other.get("/"))[1]
+    other.client.close()
+    assert admin.client.post("/logout", data={"csrf": csrf}).status_code == 403
+
+
+def test_the_api_takes_nothing_from_a_session_without_its_secret(admin):
+    body = {"name": "x", "scope": "admin"}
+    assert admin.client.post("/api/v1/tokens", json=body).status_code == 403
+    csrf = re.search(r'name="csrf" value="([0-9a-f]{64})"', admin.get("/"))[1]
+    assert admin.client.post("/api/v1/tokens", json=body, headers={"X-CSRF-Token": csrf}).status_code == 201
+    assert admin.client.get("/api/v1/projects").status_code == 200
+
+
+def test_an_empty_project_tells_how_to_begin_and_shows_a_token_once(service, admin):
+    html = admin.get("/p/empty")
+    assert f"qwenperf push --server {service.url} --project empty" in html
+    assert "qpf_" not in html
+    shown = admin.send("/p/empty", "/p/empty/first-token", 200)
+    token = re.search(r"qpf_[0-9a-f]{12}_[\w-]{43}", shown.text)[0]
+    assert shown.headers["Cache-Control"] == "no-store"
+    who = service.ask("GET", "/api/v1/whoami", token).json()
+    assert (who["project"], who["scopes"]) == ("empty", ["push", "read"])
+    assert token not in admin.get("/p/empty")
+    assert token not in admin.get("/p/empty/admin")
+
+
+def test_who_may_only_read_is_offered_no_change(service, browser):
+    browser.sign_in(service.token("read", "demo"))
+    for path in addresses("demo"):
+        assert '<form method="post"' not in browser.get(path).replace('<form method="post" action="/logout"', "")
+    browser.get("/p/demo/admin", 403)
+    browser.send("/", "/p/demo/first-token", 403)
+
+
+def test_an_admin_makes_and_revokes_tokens_lets_jobs_in_and_all_is_told(service, admin):
+    made = admin.send("/p/demo/admin", "/p/demo/admin/tokens", 200, name="ci", scope="push", days="30")
+    token = re.search(r"qpf_[0-9a-f]{12}_[\w-]{43}", made.text)[0]
+    assert service.ask("GET", "/api/v1/whoami", token).json()["project"] == "demo"
+    admin.send("/p/demo/admin", "/p/demo/admin/revoke", prefix=token[:16])
+    assert service.ask("GET", "/api/v1/whoami", token).status_code == 401
+    policy = {"repository": "owner/name", "repository_id": "42", "refs": "refs/heads/main refs/tags/*"}
+    admin.send("/p/demo/admin", "/p/demo/admin/jobs", **policy)
+    listed = service.ask("GET", "/api/v1/projects/demo/oidc", service.admin).json()["policies"]
+    assert [one["refs"] for one in listed] == [["refs/heads/main", "refs/tags/*"]]
+    admin.send("/p/demo/admin", "/p/demo/admin/jobs/remove", number=str(listed[0]["id"]))
+    assert service.ask("GET", "/api/v1/projects/demo/oidc", service.admin).json()["policies"] == []
+    html = admin.get("/p/demo/admin")
+    for action in ("token.create", "token.revoke", "oidc.allow", "oidc.remove"):
+        assert action in html[html.index('id="audit"') :]
+
+
+def test_settings_change_what_is_sent_and_a_project_s_admin_cannot_raise_its_quota(service, browser):
+    browser.sign_in(service.token("admin", "empty"))
+    page, form = "/p/empty/admin", {"title": "Renamed", "owner": "", "repository": "", "public": "yes"}
+    browser.send(page, f"{page}/settings", **form, retention_days="90")
+    shown = service.ask("GET", "/api/v1/projects/empty", service.admin).json()
+    assert (shown["title"], shown["retention_days"], shown["public"]) == ("Renamed", 90, True)
+    browser.send(page, f"{page}/settings", 403, **form, quota_mb="999999999")
+    browser.send(page, f"{page}/settings", 422, **form, retention_days="0")
+    browser.send(page, f"{page}/settings", **form, retention_days="")
+    assert service.ask("GET", "/api/v1/projects/empty", service.admin).json()["retention_days"] is None
+
+
+def test_a_change_is_accepted_with_a_reason_that_the_series_then_shows(admin):
+    page = links.series("demo", samples.CASE, "tpot_s")
+    form = {"case": samples.CASE, "metric": "tpot_s", "run": "run-025"}
+    admin.send(page, "/p/demo/accept", 422, **form, reason=" ")
+    admin.send(page, "/p/demo/accept", **form, reason="longer prompts <b>")
+    html = admin.get(page)
+    assert "accepted: longer prompts &lt;b&gt;" in html
+    assert "longer prompts" in admin.get("/p/demo/alerts?state=accepted")
+
+
+def test_projects_are_made_on_the_page_and_a_wrong_name_is_told(service, admin):
+    admin.send("/", "/projects", name="from-the-page", title="T", public="yes", owner="", repository="")
+    assert service.ask("GET", "/api/v1/projects/from-the-page").status_code == 200
+    admin.send("/", "/projects", 422, name="Wrong Name")
+    admin.send("/", "/projects", 409, name="from-the-page")
+
+
+def test_static_files_are_served_and_nothing_beside_them(browser):
+    for name in ("style.css", "series.js", "report.css", "icon.svg", "vendor/uplot/uPlot.iife.min.js"):
+        assert browser.client.get(f"/static/{name}").status_code == 200, name
+    for path in ("/static/../routes.py", "/static/%2e%2e/routes.py", "/static/..%2froutes.py", "/static/"):
+        assert browser.client.get(path).status_code in {404, 405}
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("4x128/cached/b1-p16", ("4x128", "b1-p16", "cached")),
+        ("Qwen/Qwen2.5-0.5B/cached+x=1/b1", ("Qwen/Qwen2.5-0.5B", "b1", "cached+x=1")),
+        ("test_speed", ("", "test_speed", "newest")),
+    ],
+)
+def test_the_matrix_reads_names_of_cases(case, found):
+    assert split(case) == found
+
+
+@pytest.mark.parametrize("name", ["owner/name", "o/n.a-m_e"])
+def test_commits_link_to_github(name):
+    assert links.commit(name, "a" * 40) == f"https://github.com/{name}/commit/{'a' * 40}"
+
+
+@pytest.mark.parametrize(("name", "sha"), [("", "a" * 40), ("o/n/../x", "a" * 40), ("o/n", "javascript:"), ("o/n", "")])
+def test_what_is_no_commit_is_no_link(name, sha):
+    assert links.commit(name, sha) == ""

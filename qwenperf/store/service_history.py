@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
 from qwenperf.errors import StoreError, UnknownNameError
 from qwenperf.schema.series import Point, Series
 from qwenperf.store.aliases import Aliases

@@ -36,6 +36,7 @@ _PREFIXES = {"timeraw_": "time", "time_": "time", "mem_": "memory", "peakmem_": 
 _UNITS = {"seconds": "s"}
 _STATS = ("q_25", "q_75", "number", "repeat")
 _PER_CASE = {"result", "samples", "stats_ci_99_a", "stats_ci_99_b", *(f"stats_{key}" for key in _STATS)}
+ENDS = ("ci_99_a", "ci_99_b")
 COVERAGE = 0.99
 """That of the interval that asv keeps."""
 
@@ -136,8 +137,8 @@ def _run(place: Place, known: Mapping[str, Benchmark], machines: Mapping[str, Ma
     rows: dict[str, Any] = {}
     started: list[str] = []
     for name, row in place.at("results").items():
-        cells = dict(zip(columns, row.entries(), strict=False))
-        cells = {column: cell for column, cell in cells.items() if cell.value is not None}
+        cells = dict(zip(columns, (one.value for one in row.entries()), strict=False))
+        cells = {column: row.child(column, value) for column, value in cells.items() if value is not None}
         benchmark = known.get(name) or _unstated(name)
         rows[name] = {
             key: cells[key].free() for key in ("version", "started_at", "duration", "profile") if key in cells
@@ -197,6 +198,8 @@ def _metric(name: str, benchmark: Benchmark, value: Place, chosen: Mapping[str, 
     interval = None if low is None or high is None else (low, high)
     samples = chosen.get("samples")
     stats = {key: chosen[f"stats_{key}"] for key in _STATS if f"stats_{key}" in chosen}
+    if interval is None:
+        stats |= {key: chosen[f"stats_{key}"] for key in ENDS if f"stats_{key}" in chosen}
     kept = {key: cell.free() for key, cell in stats.items() if cell.value is not None}
     return metric(
         name,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qwenperf.errors import FormatError
-from qwenperf.formats.asv_read import COVERAGE, LAYOUT, TOOL, TYPES
+from qwenperf.formats.asv_read import COVERAGE, ENDS, LAYOUT, TOOL, TYPES
 from qwenperf.formats.foreign import ms_of_moment, source_of
 from qwenperf.formats.place import Document
 from qwenperf.schema.metrics import Direction
@@ -158,7 +158,11 @@ def _only(case: CaseRecord, name: str) -> Metric | None:
 
 
 def _end(one: Metric | None, at: int) -> float | None:
-    return None if one is None or one.interval is None or one.coverage != COVERAGE else one.interval[at]
+    """Return an end of asv's interval; of too few readings it is infinite, which our records say in words."""
+    if one is None or one.interval is None or one.coverage != COVERAGE:
+        words = _stat(one, ENDS[at])
+        return None if words is None else float(words)
+    return one.interval[at]
 
 
 def _stat(one: Metric | None, key: str) -> Any:

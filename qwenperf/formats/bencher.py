@@ -74,17 +74,16 @@ def _metric(measure: str, place: Place) -> Metric:
     unit, direction = MEASURES.get(measure, ("", Direction.NONE))
     low, high = (place.maybe(key) for key in _BOUNDS)
     kept = {key: one.free() for key, one in place.items() if key not in {"value", *_BOUNDS}}
+    for key, one in zip(_BOUNDS, (low, high), strict=True):
+        if one is not None and (low is None or high is None):
+            kept[key] = one.number()
+    extra = {TOOL: kept} if kept else {}
+    interval = None
     if low is not None and high is not None:
         if low.number() > high.number():
             raise low.fail(f"is {low.number():g}, above upper_value {high.number():g}")
         interval = (low.number(), high.number())
-        return metric(
-            measure, place.at("value").number(), unit=unit, direction=direction, interval=interval, extra=kept
-        )
-    for key, one in zip(_BOUNDS, (low, high), strict=True):
-        if one is not None:
-            kept[key] = one.number()
-    return metric(measure, place.at("value").number(), unit=unit, direction=direction, extra=kept)
+    return metric(measure, place.at("value").number(), unit=unit, direction=direction, interval=interval, extra=extra)
 
 
 def write(runs: Sequence[RunRecord]) -> tuple[Document, ...]:
@@ -110,7 +109,7 @@ def write(runs: Sequence[RunRecord]) -> tuple[Document, ...]:
 
 def _written(one: Metric) -> dict[str, Any]:
     bounds = {} if one.interval is None else dict(zip(_BOUNDS, one.interval, strict=True))
-    return {"value": one.value, **bounds, **one.extra}
+    return {"value": one.value, **bounds, **one.extra.get(TOOL, {})}
 
 
 def _fit(name: str, limit: int) -> str:

@@ -116,7 +116,11 @@ def _case(place: Place, direction: Direction) -> CaseRecord:
     kept = {key: one.text() for key, one in words.items() if one is not None}
     kept |= {key: one.free() for key, one in place.items() if key not in _BENCH}
     value = metric(
-        "value", _value(place.at("value")), unit="" if unit is None else unit.text(), direction=direction, extra=kept
+        "value",
+        _value(place.at("value")),
+        unit="" if unit is None else unit.text(),
+        direction=direction,
+        extra={DASHBOARD: kept} if kept else {},
     )
     return CaseRecord(id=place.at("name").text(), spec={"name": place.at("name").text()}, metrics={"value": value})
 
@@ -210,7 +214,7 @@ def _benches(run: RunRecord, direction: Direction) -> Iterator[dict[str, Any]]:
                     known: Mapping[str, Any] = (
                         {} if one.interval is None else {"range": _range(one.value, one.interval)}
                     )
-                    yield {"name": label, "value": one.value, "unit": one.unit, **known, **one.extra}
+                    yield {"name": label, "value": one.value, "unit": one.unit, **known, **one.extra.get(DASHBOARD, {})}
 
 
 def _range(value: float, interval: tuple[float, float]) -> str:

@@ -25,7 +25,7 @@ _LOW, _HIGH, _NONE = Direction.LOWER, Direction.HIGHER, Direction.NONE
 
 RULES: tuple[tuple[str, str, Direction], ...] = (
     (r"std_\w+_ms", "ms", _NONE),
-    (r"\w+_ms", "ms", _LOW),
+    (r"[\w.]+_ms", "ms", _LOW),
     (r"request_(throughput|goodput)", "requests/s", _HIGH),
     (r"input_sequence_throughput", "sequences/s", _HIGH),
     (r"\w*throughput\w*|max_output_tokens_per_s", "tokens/s", _HIGH),

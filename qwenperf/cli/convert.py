@@ -1,0 +1,157 @@
+"""``qwenperf convert FILE...``: other tools' files into runs, and runs into other tools' files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qwenperf.cli.files import is_there, named_path, read_text, reason
+from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
+from qwenperf.cli.saved_run import RECORD
+from qwenperf.cli.streams import say
+from qwenperf.errors import FormatError, OutputError, UsageError
+from qwenperf.formats.convert import FORMATS, OWN, READABLE, WRITABLE, read, write
+from qwenperf.formats.foreign import Told, moment
+from qwenperf.formats.place import Document
+from qwenperf.lab.run_folder import write_text, writing
+from qwenperf.schema.records import RunRecord
+
+_ASV_FILES = ("benchmarks.json", "machine.json")
+
+
+@click.command("convert", epilog=f"Formats: {'; '.join(f'{one.name}: {one.about}' for one in FORMATS.values())}.")
+@click.argument("files", type=named_path, nargs=-1, required=True, metavar="FILE...")
+@click.option("--from", "source", type=click.Choice(READABLE), help="What FILE is (default: found out by its content).")
+@click.option("--to", "target", type=click.Choice(WRITABLE), default=OWN, show_default=True, help="What to write.")
+@click.option("--out", type=named_path, help="Write here instead of to stdout: a file, or a folder of several.")
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--commit", default="", metavar="HASH", help="The commit that was measured, where FILE does not say.")
+@click.option("--at", default="", metavar="TIME", help="When it was measured, ISO 8601, where FILE does not say.")
+@click.option("--suite", default="", metavar="NAME", help="A name for the suite of the runs.")
+@json_option
+@debug_option
+def command(files: tuple[Path, ...], out: Path | None, as_json: bool, **flags: Any) -> int:  # noqa: FBT001
+    """Convert FILEs: a file of one of the formats below, a run's folder, or a results folder of asv.
+
+    Runs of other tools are runs like ours: history, service and reports take them. Their metrics keep their names and
+    units.
+    """
+    _check_time(flags["at"])
+    runs = [run for file in files for run in _read(file, flags)]
+    for run in runs:
+        for finding in run.findings if run.extra.get("source") else ():
+            say(f"qwenperf: note: {finding.message} {finding.advice}".rstrip())
+    documents = write(runs, flags["target"])
+    written = _save(documents, flags["target"], out, force=flags["force"])
+    if as_json:
+        texts = {} if out is not None else {"documents": [{"name": one.name, "text": one.text} for one in documents]}
+        write_json({"format": flags["target"], "runs": [_told(run) for run in runs], "written": written, **texts})
+    elif out is None:
+        _print(documents, flags["target"])
+    else:
+        write_lines(written)
+    return 0
+
+
+def _check_time(text: str) -> None:
+    if text:
+        try:
+            moment(text)
+        except ValueError:
+            raise UsageError(f"--at is {text!r}, which is no time.", advice="Write 2026-01-31T23:59:59Z.") from None
+
+
+def _read(place: Path, flags: dict[str, Any]) -> tuple[RunRecord, ...]:
+    documents = [_document(file) for file in _files(place)]
+    newest = max(file.stat().st_mtime for file in _files(place))
+    told = Told(
+        modified_at=datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds"),
+        at=moment(flags["at"]) if flags["at"] else "",
+        commit=flags["commit"],
+        suite=flags["suite"],
+    )
+    return read(documents, told, flags["source"] or "")
+
+
+def _document(file: Path) -> Document:
+    try:
+        return Document(name=str(file), text=read_text(file))
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot read {file}: {reason(error)}.", advice="Give a file of another tool.") from error
+
+
+def _files(place: Path) -> list[Path]:
+    """Return the files that a name means: one, a run's, or all of a folder of runs or of asv's results.
+
+    Raises:
+      FormatError: nothing there, or nothing in it that is known.
+    """
+    if not is_there(place):
+        raise FormatError(f"{place} is not there.", advice="Give a file, a run's folder or asv's results folder.")
+    if not place.is_dir():
+        return [place, *_beside(place)]
+    if (place / RECORD).is_file():
+        return [place / RECORD]
+    found = sorted(place.glob(f"*/{RECORD}")) or sorted(place.rglob("*.json"))
+    if not found:
+        raise FormatError(f"there is no run and no JSON in {place}.", advice="Give a file that another tool wrote.")
+    return found
+
+
+def _beside(file: Path) -> Iterator[Path]:
+    """Yield what says the units and the machine of a result file of asv's."""
+    if file.suffix == ".json" and file.name not in _ASV_FILES and (file.parent / _ASV_FILES[1]).is_file():
+        for other in (file.parent.parent / _ASV_FILES[0], file.parent / _ASV_FILES[1]):
+            if other.is_file():
+                yield other
+
+
+def _save(documents: Sequence[Document], target: str, out: Path | None, *, force: bool) -> list[str]:
+    """Write files whole or not at all, none of them over another without being told to.
+
+    Raises:
+      OutputError: a file is there, or cannot be written.
+    """
+    if out is None:
+        return []
+    into = FORMATS[target].folder
+    places = [(out / one.name if into else out, one.text) for one in documents]
+    for place, text in places:
+        if not into and place.is_dir():
+            raise OutputError(f"{place} is a folder.", advice=f"{target} is one file: name it.")
+        if not force and is_there(place) and _differs(place, text):
+            raise OutputError(f"{place} is there already.", advice="Give another name, or --force to overwrite it.")
+    for place, text in places:
+        with writing(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        write_text(place, text)
+    return [str(place) for place, _ in places]
+
+
+def _differs(place: Path, text: str) -> bool:
+    try:
+        return read_text(place) != text
+    except (OSError, ValueError):
+        return True
+
+
+def _print(documents: Sequence[Document], target: str) -> None:
+    if len(documents) > 1:
+        raise UsageError(f"{target} is {len(documents)} files here.", advice="Give a folder with --out.")
+    write_lines([documents[0].text.rstrip("\n")])
+
+
+def _told(run: RunRecord) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "suite": run.suite,
+        "created_at": run.created_at,
+        "commit": run.commit.get("sha", ""),
+        "cases": len(run.cases),
+        "metrics": sum(len(case.metrics) for case in run.cases),
+        "findings": [finding.message for finding in run.findings],
+    }

@@ -1,0 +1,130 @@
+"""``qwenperf convert`` in real processes and in this one."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from qwenperf.cli.group import main
+
+BMF = {"decode": {"latency": {"value": 2.5, "lower_value": 2.0, "upper_value": 3.0}}}
+
+
+@pytest.fixture
+def convert(monkeypatch, capsys, tmp_path):
+    """Run the command in an empty folder, and return exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        with pytest.raises(SystemExit) as ended:
+            main(["convert", *map(str, words)])
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    return run
+
+
+@pytest.fixture
+def bmf(tmp_path):
+    file = tmp_path / "bmf.json"
+    file.write_text(json.dumps(BMF))
+    os.utime(file, (1767225600, 1767225600))
+    return file
+
+
+def test_a_report_becomes_a_run_folder_and_goes_back(convert, bmf, tmp_path):
+    """By content alone; what a file does not say is told on stderr."""
+    code, out, err = convert(bmf, "--commit", "c" * 40, "--out", "runs")
+    assert code == 0
+    (file,) = (tmp_path / "runs").glob("*/run.json")
+    assert out.strip() == str(file.relative_to(tmp_path))
+    assert "note:" in err
+    assert "2026-01-01T00:00:00+00:00" in err
+    assert json.loads(file.read_text())["commit"] == {"sha": "c" * 40}
+    code, out, _ = convert("runs", "--to", "bencher")
+    assert (code, json.loads(out)) == (0, BMF)
+    code, out, _ = convert(file, "--to", "github-action-smaller")
+    assert json.loads(out)[0]["value"] == 2.5
+
+
+def test_json_says_what_was_read_and_written(convert, bmf):
+    """One document, with the text of the files where none were written."""
+    code, out, _ = convert(bmf, "--at", "2026-02-03T04:05:06Z", "--suite", "nightly", "--json", "--to", "openmetrics")
+    told = json.loads(out)
+    assert code == 0
+    assert told["runs"][0] | {"id": ""} == {
+        "id": "", "suite": "nightly", "created_at": "2026-02-03T04:05:06+00:00", "commit": "", "cases": 1, "metrics": 1,
+        "findings": [],
+    }  # fmt: skip
+    assert told["documents"][0]["text"].endswith("# EOF\n")
+    assert told["written"] == []
+
+
+def test_nothing_is_overwritten_unasked(convert, bmf, tmp_path):
+    """A dashboard is somebody's history. What is the same already may stay."""
+    (tmp_path / "out.json").write_text("precious")
+    code, _, err = convert(bmf, "--to", "bencher", "--out", "out.json")
+    assert (code, (tmp_path / "out.json").read_text()) == (2, "precious")
+    assert "out.json is there already" in err
+    assert convert(bmf, "--to", "bencher", "--out", "out.json", "--force")[0] == 0
+    assert convert(bmf, "--to", "bencher", "--out", "out.json")[0] == 0
+    assert json.loads((tmp_path / "out.json").read_text()) == BMF
+    assert "is a folder" in convert(bmf, "--to", "bencher", "--out", ".")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("absent.json",), "absent.json is not there"),
+        ((".",), "there is no run and no JSON in"),
+        (("odd.json",), "cannot tell the format of odd.json"),
+        (("odd.json", "--from", "bencher"), "odd.json: the document is [], which is not an object"),
+        (("odd.json", "--from", "excel"), "'excel' is not one of"),
+        (("odd.json", "--at", "noon"), "--at is 'noon', which is no time"),
+        ((), "Missing argument 'FILE...'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(convert, tmp_path, words, told):
+    """Exit code 2, and no traceback."""
+    if words and words[0] == "odd.json":
+        (tmp_path / "odd.json").write_text("[]")
+    code, out, err = convert(*words)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_result_of_asv_finds_what_says_its_units(convert, tmp_path):
+    """Beside it and above it; a whole folder too. Several runs want a folder."""
+    folder = tmp_path / "results" / "m"
+    folder.mkdir(parents=True)
+    (folder / "machine.json").write_text(json.dumps({"machine": "m", "version": 1}))
+    one = {"name": "a.track_x", "type": "track", "unit": "flops", "version": "1", "params": [], "param_names": []}
+    (tmp_path / "results" / "benchmarks.json").write_text(json.dumps({"a.track_x": one, "version": 2}))
+    for sha in "ab":
+        result = {
+            "commit_hash": sha * 40, "date": 1767225600000, "params": {"machine": "m"}, "env_name": "e", "version": 2,
+            "result_columns": ["result", "params", "version"], "results": {"a.track_x": [[7.0], [], "1"]},
+        }  # fmt: skip
+        (folder / f"{sha * 8}-e.json").write_text(json.dumps(result))
+    code, out, _ = convert(folder / "aaaaaaaa-e.json")
+    assert code == 0
+    assert json.loads(out)["cases"][0]["metrics"]["value"]["unit"] == "flops"
+    code, _, err = convert("results")
+    assert code == 2
+    assert "Give a folder with --out" in err
+    assert convert("results", "--out", "runs")[0] == 0
+    assert len(list((tmp_path / "runs").glob("*/run.json"))) == 2
+
+
+@pytest.mark.slow
+def test_a_measured_run_becomes_every_format(tiny_run, cli, tmp_path):
+    """What `qwenperf run` leaves, in a process of its own."""
+    command, environ, _ = cli
+    for name in ("asv", "pytest-benchmark", "github-action", "vllm", "sglang", "bencher", "openmetrics", "junit"):
+        out = tmp_path / name
+        words = command("convert", tiny_run.folder, "--to", name, "--out", out)
+        done = subprocess.run(words, check=False, capture_output=True, text=True, env=environ(), cwd=tmp_path)
+        assert (name, done.returncode, done.stderr) == (name, 0, "")
+        assert out.exists()

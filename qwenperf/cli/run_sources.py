@@ -8,6 +8,7 @@ from pathlib import Path
 
 from qwenperf.cli.files import SIZE_LIMIT, is_there
 from qwenperf.cli.saved_run import RECORD, read_run
+from qwenperf.cli.streams import say
 from qwenperf.errors import RecordError
 from qwenperf.store.base import Source
 
@@ -21,11 +22,20 @@ def read_sources(places: Sequence[Path], *, traces: bool) -> Iterator[tuple[Path
     """Yield the run at each place, or all runs in a folder of runs, with where it was read.
 
     Raises:
-      RecordError: nothing there, or no run; names the file.
+      RecordError: nothing there, no run, or one that is being measured; names the file.
     """
+    from qwenperf.measure.capture_folder import is_under_way
+
     for place in places:
         for found in _runs(place):
-            yield found, read_source(found, traces=traces)
+            if not is_under_way(found):
+                yield found, read_source(found, traces=traces)
+            elif found == place:
+                raise RecordError(
+                    f"{place} is being measured.", advice="Wait for its end: a run in a store never changes."
+                )
+            else:
+                say(f"qwenperf: {found} is being measured, and left out")
 
 
 def read_source(place: Path, *, traces: bool) -> Source:

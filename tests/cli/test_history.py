@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from qwenperf.cli import main
 from qwenperf.cli.since import read_since
 from qwenperf.errors import UsageError
+from qwenperf.measure.capture_folder import under_way
 
 _SPEC = importlib.util.spec_from_file_location("store_runs", Path(__file__).parents[1] / "store" / "store_runs.py")
 made = importlib.util.module_from_spec(_SPEC)
@@ -154,6 +155,16 @@ def test_nothing_is_added_where_one_of_the_runs_cannot_be_read(project):
         "cannot read missing" in run("store", "add", "profiles/run-0000", "missing", "--store", "kept", code=2).stderr
     )
     assert not (project / "kept").exists()
+
+
+def test_a_run_that_is_being_measured_is_left_alone(project):
+    """Half of it would stand in the store for good."""
+    with under_way(project / "profiles/run-0001"):
+        result = run("store", "add", "profiles/run-0001", "--store", "kept", code=2)
+        assert "profiles/run-0001 is being measured" in result.stderr
+        result = run("store", "add", "profiles", "--store", "kept")
+    assert "profiles/run-0001 is being measured, and left out" in result.stderr
+    assert sorted(path.name for path in (project / "kept").iterdir()) == ["run-0000", "run-0002", "run-0003"]
 
 
 def test_links_in_a_run_are_not_followed(project):

@@ -1,7 +1,10 @@
 """The pages over HTTP: what they show, to whom, what forms change, and that nothing which others named is markup."""
 
+import hashlib
 import importlib.util
+import io
 import re
+import tarfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
+from qwenperf.schema.codec import loads
 from qwenperf.service.settings import ServiceSettings
 from qwenperf.service.web import links
 from qwenperf.service.web.lists import split
@@ -332,7 +336,7 @@ def test_the_api_takes_nothing_from_a_session_without_its_secret(admin):
 
 def test_an_empty_project_tells_how_to_begin_and_shows_a_token_once(service, admin):
     html = admin.get("/p/empty")
-    assert f"qwenperf push --server {service.url} --project empty" in html
+    assert f"qwenperf push --url {service.url} --project empty profiles/*/" in html
     assert "qpf_" not in html
     shown = admin.send("/p/empty", "/p/empty/first-token", 200)
     token = re.search(r"qpf_[0-9a-f]{12}_[\w-]{43}", shown.text)[0]
@@ -402,6 +406,27 @@ def test_static_files_are_served_and_nothing_beside_them(browser):
         assert browser.client.get(f"/static/{name}").status_code == 200, name
     for path in ("/static/../routes.py", "/static/%2e%2e/routes.py", "/static/..%2froutes.py", "/static/"):
         assert browser.client.get(path).status_code in {404, 405}
+
+
+def test_a_run_is_one_archive_that_unpacks_to_its_folder(service, browser, tmp_path):
+    content, path = b"trace" * 500, "plugins/profile/s/host.xplane.pb"
+    announced = {"path": path, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    place = service.ask("POST", "/api/v1/projects/demo/runs/run-031/files", service.admin, json=announced)
+    upload = service.ask(
+        "PATCH", place.headers["Location"], service.admin, content=content, headers={"Upload-Offset": "0"}
+    )
+    assert upload.status_code in {200, 201, 204}, upload.text
+    html = browser.get("/p/demo/runs/run-031")
+    assert f"{service.url}/p/demo/runs/run-031/files.tar | tar x" in html
+    answer = browser.client.get("/p/demo/runs/run-031/files.tar")
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert (tmp_path / "run-031" / path).read_bytes() == content
+    assert loads((tmp_path / "run-031" / "run.json").read_text()).id == "run-031"
+
+
+def test_an_archive_is_for_those_who_may_read(service):
+    assert service.ask("GET", "/p/private/runs/x/files.tar", service.token("read", "demo")).status_code == 404
 
 
 @pytest.mark.parametrize(

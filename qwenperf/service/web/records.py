@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,6 +40,7 @@ def show_run(request: Request) -> Response:
         around = _around(connection, row)
     place = f"/api/v1{links.project_api(project.name)}/runs/{links.segment(name)}"
     found = [(one.path, one.size, f"{place}/files/{links.path(one.path)}") for one in lying]
+    whole = f"{links.run(project.name, name)}/files.tar"
     traced = any(one.path.endswith(_TRACE) for one in lying)
     return page(
         request,
@@ -49,6 +51,7 @@ def show_run(request: Request) -> Response:
         view=run_view(record, lambda _: ""),
         chart=_CHART,
         record_href=f"{place}/record",
+        archive_href=whole,
         record_links=list(_links(project, row, around)),
         files=found,
         commands=list(_commands(request, project, name)) if traced else [],
@@ -108,10 +111,14 @@ def _links(project: Row[Any], row: Row[Any], before: Row[Any] | None) -> Iterato
 
 
 def _commands(request: Request, project: Row[Any], name: str) -> Iterator[tuple[str, str]]:
-    """Yield how a trace gets into a viewer: files are fetched with a token, as the page itself is read."""
+    """Yield how traces get into a viewer. They are fetched with a token: whoever may read the page may read them."""
     server = service_of(request).settings.public_url or str(request.base_url).rstrip("/")
-    yield f"qwenperf pull --server {server} --project {project.name} {name}", "fetches record and traces"
-    yield f"qwenperf trace open {name}", "opens XProf or TensorBoard on them"
+    secret = "" if project.public else ' -H "Authorization: Bearer $QWENPERF_TOKEN"'
+    yield (
+        f"curl -sSf{secret} {server}{links.run(project.name, name)}/files.tar | tar x",
+        "fetches the folder of the run",
+    )
+    yield f"qwenperf trace open {shlex.quote(name)}", "opens XProf or TensorBoard on it"
 
 
 def show_comparison(request: Request) -> Response:
@@ -133,6 +140,7 @@ def show_comparison(request: Request) -> Response:
         view=comparison_view(record, lambda _: ""),
         chart=_CHART,
         record_href=f"/api/v1{links.project_api(project.name)}/comparisons/{links.segment(name)}/record",
+        archive_href="",
         record_links=[("what changed between the two", changes)] if changes else [],
         files=[],
         commands=[],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from http import HTTPStatus
 from urllib.parse import urlencode
 
@@ -10,8 +11,10 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from qwenperf.errors import QwenperfError
+from qwenperf.service.auth.credentials import identify
 from qwenperf.service.problems import Problem
-from qwenperf.service.web import admin, alerts, lists, login, overview, records, series
+from qwenperf.service.web import admin, alerts, archive, lists, login, overview, records, series
 from qwenperf.service.web.pages import form, page
 from qwenperf.service.web.templating import REPORT_STYLE, STATIC
 
@@ -39,6 +42,7 @@ def routes() -> list[BaseRoute]:
         Route(f"{project}/matrix", lists.matrix),
         Route(f"{project}/runs", lists.list_runs),
         Route(f"{project}/runs/{{run}}", records.show_run),
+        Route(f"{project}/runs/{{run}}/files.tar", archive.send),
         Route(f"{project}/comparisons", lists.list_comparisons),
         Route(f"{project}/comparisons/{{comparison}}", records.show_comparison),
         Route(f"{project}/alerts", alerts.show),
@@ -62,6 +66,9 @@ def problem_page(request: Request, problem: Problem) -> Response:
     if problem.status == HTTPStatus.UNAUTHORIZED and request.method == "GET" and "authorization" not in request.headers:
         onward = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?{urlencode({'next': onward})}", 303)
+    # Who is signed in stays so on this page, as far as the database says.
+    with suppress(Problem, QwenperfError):
+        identify(request)
     title = HTTPStatus(problem.status).phrase.capitalize()
     response = page(
         request, "problem.html", status=problem.status, title=title, error=problem.error, advice=problem.advice

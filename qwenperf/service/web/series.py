@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import service_of
 from qwenperf.service.db import series as stored
 from qwenperf.service.problems import Problem
@@ -67,7 +68,7 @@ def show(request: Request) -> Response:
         spans=_SPANS,
         data=data,
         drawing=chart.drawing(row, window, shown["alerts"]),
-        may_accept=identity.may("push", project.id, public=False),
+        may_accept=identity.may(Scope.ADMIN, project.id, public=False),
         here="series",
         **shown,
     )

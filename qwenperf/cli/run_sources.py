@@ -28,7 +28,7 @@ def read_sources(places: Sequence[Path], *, traces: bool) -> Iterator[tuple[Path
 
     for place in places:
         for found in _runs(place):
-            if not is_under_way(found):
+            if not is_under_way(found if found.is_dir() else found.parent):
                 yield found, read_source(found, traces=traces)
             elif found == place:
                 raise RecordError(

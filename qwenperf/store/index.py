@@ -7,6 +7,7 @@ by an empty one, and filled from the runs by whoever asks next.
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
@@ -27,10 +28,8 @@ class Index:
         self.file = file
         self._series: dict[tuple[str, ...], int] = {}
         self._connection = connect(file)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._connection.close()
+        # Python warns of connections that nobody closes, and stores are opened for one question.
+        weakref.finalize(self, self._connection.close)
 
     def clear(self) -> None:
         """Forget everything."""

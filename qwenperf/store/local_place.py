@@ -96,7 +96,7 @@ class LocalPlace:
         """Return a file beside the folders."""
         try:
             return (self._root / name).read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise StoreError(f"cannot read {self._root / name}: {said(error)}.") from error

@@ -61,6 +61,7 @@ def pages(service):
         "run": "/p/demo/runs/run-030",
         "comparison": f"/p/demo/comparisons/{service.comparison}",
         "comparisons": "/p/demo/comparisons",
+        "two-runs": "/p/demo/compare?base=run-010&head=run-030",
         "alerts": "/p/demo/alerts",
         "hostile": "/p/hostile",
         "hostile-run": "/p/hostile/runs/hostile-001",
@@ -74,7 +75,7 @@ def pages(service):
 MANAGED = {"admin", "service"}
 NAMES = (
     "projects login absent first-run overview series series-all series-list matrix runs run comparison comparisons "
-    "alerts hostile hostile-run hostile-alerts admin service"
+    "two-runs alerts hostile hostile-run hostile-alerts admin service"
 ).split()
 
 

@@ -1,5 +1,6 @@
 """A real service on a free port, for tests of this folder and of the browser."""
 
+import os
 import threading
 import time
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from qwenperf.service.app import create_app, make_service
 from qwenperf.service.auth import first_token
 
 SECOND = 1_000_000
+DATABASES = ("sqlite", "postgresql")
 
 
 class Clock:
@@ -69,3 +71,15 @@ def serving(settings, clock=None, issuer=None):
     finally:
         server.should_exit = True
         thread.join(20)
+
+
+@contextmanager
+def database(request):
+    """Give the URL of a new database of the kind that a fixture is asked for; empty is SQLite in the data folder."""
+    if request.param == "sqlite":
+        yield ""
+        return
+    cluster, name = request.getfixturevalue("cluster"), f"test_{os.urandom(6).hex()}"
+    cluster.run(f"CREATE DATABASE {name} TEMPLATE template_qwenperf")
+    yield cluster.url(name)
+    cluster.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

@@ -24,12 +24,13 @@ issuers, running = beside("issuer"), beside("running")
 Clock, serving = running.Clock, running.serving
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
+@pytest.fixture(scope="module", params=running.DATABASES)
+def service(request, tmp_path_factory):
     """A service with two private projects and a public one, and an issuer of identities."""
-    with issuers.running() as issuer:
+    with issuers.running() as issuer, running.database(request) as database:
         settings = ServiceSettings(
             data=tmp_path_factory.mktemp("service"),
+            database=database,
             oidc_issuer=issuer.url,
             oidc_audience=issuers.AUDIENCE,
             sweep_s=0,

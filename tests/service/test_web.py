@@ -14,8 +14,10 @@ import pytest
 pytest.importorskip("starlette")
 
 from qwenperf.schema.codec import loads
+from qwenperf.schema.records import metric
 from qwenperf.service.settings import ServiceSettings
 from qwenperf.service.web import links
+from qwenperf.service.web.compare import beside as beside_metric
 from qwenperf.service.web.lists import split
 
 
@@ -30,10 +32,18 @@ def beside(name, folder="service"):
 filled, running, samples = beside("filled"), beside("running"), beside("sample_records", "report")
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
+@pytest.fixture(scope="module", params=running.DATABASES)
+def service(request, tmp_path_factory):
     """A service with a filled project, an empty one, a private one, and one of hostile names."""
-    settings = ServiceSettings(data=tmp_path_factory.mktemp("web"), judge=False, sweep_s=0, anonymous_burst=10_000)
+    folder = tmp_path_factory.mktemp("web")
+    with running.database(request) as database:
+        yield from filled_service(
+            ServiceSettings(data=folder, database=database, judge=False, sweep_s=0, anonymous_burst=10_000)
+        )
+
+
+def filled_service(settings):
+    """Serve with something of everything."""
     with running.serving(settings) as found:
         filled.fill(found, samples)
         filled.fill_hostile(found, samples)
@@ -81,7 +91,7 @@ def admin(service, browser):
 
 PAGES = (
     "", "/series", "/matrix", "/runs", "/comparisons", "/alerts", "/runs/{run}", "/comparisons/{comparison}",
-    "/alerts?state=accepted", "/series?q=cached", "/matrix?metric=tpot_s",
+    "/alerts?state=accepted", "/series?q=cached", "/matrix?metric=tpot_s", "/compare", "/compare?base={run}&head={run}",
 )  # fmt: skip
 
 
@@ -224,6 +234,26 @@ def test_what_is_not_there_is_said_on_a_page(browser, path):
     html = browser.get(path, 404)
     assert "<h1" in html
     checked(html)
+
+
+def test_two_runs_stand_side_by_side_with_their_traces(browser):
+    html = browser.get("/p/demo/compare?base=run-010&head=run-030")
+    row = html[html.index(f"metric={filled.METRIC}") :].partition("</tr>")[0]
+    assert "<strong>-" in row
+    assert "worse" in row
+    assert "What changed in the traces" in html
+    assert "do not compare" not in html
+    assert "do not compare" in browser.get("/p/demo/compare?base=run-010&head=other-003")
+    browser.get("/p/demo/compare?base=run-010&head=absent", 404)
+
+
+def test_what_lies_within_both_intervals_is_not_told_apart():
+    near, far = (metric("tpot_s", value, interval=(value - 0.1, value + 0.1)) for value in (1.05, 1.5))
+    base = metric("tpot_s", 1.0, interval=(0.9, 1.1))
+    assert not beside_metric("tpot_s", base, near).apart
+    assert beside_metric("tpot_s", base, far).better is False
+    assert not beside_metric("tpot_s", metric("tpot_s", 1.0), metric("tpot_s", 9.0)).apart
+    assert beside_metric("temp_bytes", metric("temp_bytes", 2), metric("temp_bytes", 1)).better is True
 
 
 def test_filters_that_match_nothing_say_so(browser):

@@ -24,6 +24,11 @@ def comparison(name: str, comparison_name: str) -> str:
     return f"{project(name)}/comparisons/{quote(comparison_name, safe='')}"
 
 
+def compare(name: str, base: str, head: str) -> str:
+    """Return the address of two runs side by side."""
+    return f"{project(name, 'compare')}?{urlencode({'base': base, 'head': head})}"
+
+
 def series(name: str, case: str, metric: str, **more: str) -> str:
     """Return the address of a series."""
     return f"{project(name)}/series?{urlencode({'case': case, 'metric': metric} | more)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqlalchemy import Connection
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
@@ -38,7 +39,7 @@ def sign_in(request: Request, sent: FormData) -> Response:
     ends = min(ends, row.expires_at) if row.expires_at is not None else ends
     old = session_secret(request, service.settings)
 
-    def begin(connection: storage.Connection) -> None:
+    def begin(connection: Connection) -> None:
         if old:
             storage.end_session(connection, old)
         storage.begin_session(connection, secret=secret, token_id=row.id, at=at, expires_at=ends)

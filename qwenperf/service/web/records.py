@@ -105,6 +105,7 @@ def _links(project: Row[Any], row: Row[Any], before: Row[Any] | None) -> Iterato
         yield f"commit {row.commit[:10]}", commit
     if before is not None:
         yield f"the run before, {before.name}", links.run(project.name, before.name)
+        yield "beside the run before", links.compare(project.name, before.name, row.name)
         changes = links.changes(project.repository, before.commit, row.commit)
         if changes and before.commit != row.commit:
             yield "what changed since", changes

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from qwenperf.errors import QwenperfError
 from qwenperf.service.auth.credentials import identify
 from qwenperf.service.problems import Problem
-from qwenperf.service.web import admin, alerts, archive, lists, login, overview, records, series
+from qwenperf.service.web import admin, alerts, archive, compare, lists, login, overview, records, series
 from qwenperf.service.web.pages import form, page
 from qwenperf.service.web.templating import REPORT_STYLE, STATIC
 
@@ -43,6 +43,7 @@ def routes() -> list[BaseRoute]:
         Route(f"{project}/runs", lists.list_runs),
         Route(f"{project}/runs/{{run}}", records.show_run),
         Route(f"{project}/runs/{{run}}/files.tar", archive.send),
+        Route(f"{project}/compare", compare.show),
         Route(f"{project}/comparisons", lists.list_comparisons),
         Route(f"{project}/comparisons/{{comparison}}", records.show_comparison),
         Route(f"{project}/alerts", alerts.show),

@@ -16,11 +16,14 @@ from qwenperf.errors import ConfigError, UnknownNameError, nearest_advice
 
 PREFIX = "QWENPERF_"
 INCONCLUSIVE = ("warn", "fail")
-TABLES = ("budgets", "quarantine")
+TABLES = ("budgets", "quarantine", "aliases")
 """Keys of ``[tool.qwenperf]`` that other rooms read."""
 
-FOREIGN_VARIABLES = ("QWENPERF_CACHE",)
-"""Variables with our prefix that are no settings of a run: where downloads are kept."""
+FOREIGN_VARIABLES = (
+    "QWENPERF_ASV_ONLY", "QWENPERF_CACHE", "QWENPERF_DATABASE", "QWENPERF_FILES", "QWENPERF_PROJECT",
+    "QWENPERF_SERVICE", "QWENPERF_SPOOL", "QWENPERF_TOKEN", "QWENPERF_URL",
+)  # fmt: skip
+"""Variables with our prefix that are no settings of a run: where downloads are kept, and where runs are sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,7 @@ class Settings:
 
     suite: str = "smoke"
     out: str = "profiles"
+    store: str | None = None
     trace: bool = True
     trace_python: bool = False
     trace_quota: int = 4_000_000_000
@@ -169,6 +173,7 @@ def _inconclusive(value: Any) -> str:
 _READERS: dict[str, Callable[[Any], Any]] = {
     "suite": _text,
     "out": _text,
+    "store": _text,
     "trace": _flag,
     "trace_python": _flag,
     "trace_quota": read_size,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group("db")
 def command() -> None:
-    """Bring the service's database to this version, back it up, or restore it."""
+    """Bring the service's database to this version, back it up, restore it, or get in again."""
 
 
 @command.command("upgrade")
@@ -68,6 +68,29 @@ def restore_command(folder: Path, as_json: bool, **options: Any) -> int:  # noqa
     from qwenperf.service.backup import restore
 
     _tell("restored", folder, restore(settings, folder), as_json=as_json)
+    return 0
+
+
+@command.command("token")
+@click.argument("name")
+@service_options
+@json_option
+@debug_option
+def token_command(name: str, as_json: bool, **options: Any) -> int:  # noqa: FBT001
+    """Make another admin token, called NAME, for whoever lost the first. It is shown this once."""
+    settings = _settings(options)
+    from qwenperf.service.app import make_service
+    from qwenperf.service.auth import new_admin_token
+
+    service = make_service(settings)
+    try:
+        token = new_admin_token(service, name)
+    finally:
+        service.database.close()
+    if as_json:
+        write_json({"name": name, "token": token})
+    else:
+        write_lines([token])
     return 0
 
 

@@ -99,9 +99,13 @@ def _routes() -> list[BaseRoute]:
 
 def _chosen(handlers: Mapping[str, Any]) -> Callable[[Request], Awaitable[Response]]:
     """Return one handler for the methods of a path, so that a method which none of them is hears of all of them."""
+    from qwenperf.service.auth import identify
 
     async def handle(request: Request) -> Response:
         handler = handlers["GET" if request.method == "HEAD" else request.method]
+        if request.url.path.startswith("/api/"):
+            # Now, and remembered: whoever holds one connection must not wait for a second.
+            await run_in_threadpool(identify, request)
         if iscoroutinefunction(handler):
             response: Response = await handler(request)
             return response

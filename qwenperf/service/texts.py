@@ -62,6 +62,11 @@ def project_name(text: object) -> str:
     return text
 
 
+def is_project_name(text: str) -> bool:
+    """Say whether a project can have this name."""
+    return _PROJECT.fullmatch(text) is not None
+
+
 def holdable(text: str) -> bool:
     """Say whether a database can look for ``text``."""
     return _UNPRINTABLE.search(text) is None

@@ -9,11 +9,14 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from qwenperf.service.db.tables import projects
 from qwenperf.service.problems import ConflictError, Problem
+from qwenperf.service.texts import is_project_name
 from qwenperf.units import byte_count
 
 
 def by_name(connection: Connection, name: str) -> Row[Any] | None:
-    """Return a project; ``None`` where there is none of this name."""
+    """Return a project; ``None`` where there is none of this name, or no project can have it."""
+    if not is_project_name(name):
+        return None
     return connection.execute(select(projects).where(projects.c.name == name)).first()
 
 

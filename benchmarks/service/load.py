@@ -1,0 +1,250 @@
+"""How fast the service is: ingest, windows, pages, readers beside ingest, retention, memory. Under five minutes.
+
+    python -m benchmarks.service.load
+    python -m benchmarks.service.load --database postgresql://USER@HOST/EMPTY_DATABASE
+
+Server, fill and clients are processes of their own on one machine, so that the clients' work is in the figures too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.service.fill import fill
+from benchmarks.service.records import text
+
+PROJECT = "/api/v1/projects/load"
+_PUSHERS, _READERS = 8, 50
+_WINDOW = {"case": "model-0/engine-0/b1-p128-n128-f32", "metric": "metric_07_s"}
+
+
+@contextmanager
+def served(folder: Path, database: str) -> Iterator[tuple[str, str, int]]:
+    """Serve in a process of its own; yield address, token and process id."""
+    command = [
+        sys.executable,
+        "-m",
+        "qwenperf",
+        "serve",
+        "--data",
+        str(folder),
+        "--port",
+        "0",
+        "--sweep",
+        "1",
+        "--json",
+    ]
+    command += ["--database", database] if database else []
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    assert process.stdout is not None
+    told = json.loads(process.stdout.readline())
+    try:
+        yield told["url"], told["token"], process.pid
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def push_for(url: str, token: str, seconds: float, first: int, said: Any) -> None:
+    """Push from several threads, and say how many runs were acknowledged, in how long, and how each one took."""
+    taken: list[float] = []
+    numbers = iter(range(first, 10**9))
+    lock = threading.Lock()
+    ends = time.monotonic() + seconds
+
+    def work() -> None:
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+            while time.monotonic() < ends:
+                with lock:
+                    body = text(next(numbers), series=9)
+                begun = time.perf_counter()
+                client.post(f"{PROJECT}/runs", content=body).raise_for_status()
+                with lock:
+                    taken.append(time.perf_counter() - begun)
+
+    begun = time.monotonic()
+    together([work] * _PUSHERS)
+    said.put((len(taken), time.monotonic() - begun, quantiles(taken)))
+
+
+def together(work: list[Callable[[], None]]) -> None:
+    """Do everything at once, and wait for all of it."""
+    threads = [threading.Thread(target=one) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def ingest(url: str, token: str, seconds: float, first: int) -> Callable[[], dict[str, Any]]:
+    """Begin to push in another process; what is returned waits for its end."""
+    said: Any = multiprocessing.Queue()
+    process = multiprocessing.Process(target=push_for, args=(url, token, seconds, first, said))
+    process.start()
+
+    def wait() -> dict[str, Any]:
+        count, took, spread = said.get(timeout=seconds + 120)
+        process.join()
+        return {"runs_per_s": round(count / took, 1), "runs": count, "acknowledged_ms": spread}
+
+    return wait
+
+
+def quantiles(seconds: list[float]) -> dict[str, float]:
+    """Return the median, the 95th percentile and the largest, in milliseconds."""
+    ordered = sorted(seconds) or [0.0]
+    return {
+        name: round(ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000, 1)
+        for name, share in (("p50", 0.5), ("p95", 0.95), ("max", 1.0))
+    }
+
+
+def read(
+    url: str, token: str, paths: Callable[[random.Random], tuple[str, dict[str, Any]]], count: int
+) -> dict[str, float]:
+    """Ask one after the other, and return how long the answers took."""
+    random_ = random.Random(0)  # noqa: S311  (which windows, not secrets)
+    taken = []
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+        for _ in range(count):
+            path, query = paths(random_)
+            begun = time.perf_counter()
+            client.get(path, params=query).raise_for_status()
+            taken.append(time.perf_counter() - begun)
+    return quantiles(taken)
+
+
+def window(random_: random.Random) -> tuple[str, dict[str, Any]]:
+    """Return a window of any series: all of it, or a part."""
+    case = f"model-0/engine-{random_.randrange(2)}/b1-p128-n128-f32"
+    query: dict[str, Any] = {"case": case, "metric": f"metric_{random_.randrange(50):02d}_s", "limit": 500}
+    if random_.random() < 0.5:
+        query |= {"start": f"2026-01-{random_.randrange(1, 15):02d}", "end": f"2026-01-{random_.randrange(16, 30):02d}"}
+    return f"{PROJECT}/series/window", query
+
+
+def overview(_: random.Random) -> tuple[str, dict[str, Any]]:
+    """Return the page of the project."""
+    return "/p/load", {}
+
+
+def series_page(random_: random.Random) -> tuple[str, dict[str, Any]]:
+    """Return the page of any series."""
+    return "/p/load/series", {**_WINDOW, "metric": f"metric_{random_.randrange(50):02d}_s"}
+
+
+def read_by_many(url: str, token: str, seconds: float) -> dict[str, Any]:
+    """Read from fifty threads, a request a second each, and return how long the answers took."""
+    taken: list[float] = []
+    ends = time.monotonic() + seconds
+
+    def work(index: int) -> Callable[[], None]:
+        def inner() -> None:
+            random_ = random.Random(index)  # noqa: S311  (which windows, not secrets)
+            time.sleep(random_.random())
+            with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+                while time.monotonic() < ends:
+                    path, query = random_.choice((window, window, overview, series_page))(random_)
+                    begun = time.perf_counter()
+                    client.get(path, params=query).raise_for_status()
+                    taken.append(time.perf_counter() - begun)
+                    time.sleep(max(0.0, 1 - taken[-1]))
+
+        return inner
+
+    together([work(index) for index in range(_READERS)])
+    return {"reads_per_s": round(len(taken) / seconds, 1), "answers_ms": quantiles(taken)}
+
+
+def retention(url: str, token: str) -> dict[str, Any]:
+    """Let everything expire, and return how long it took and how long answers took meanwhile."""
+    taken = []
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+        before = points(client)
+        client.patch(PROJECT, json={"retention_days": 1}).raise_for_status()
+        begun = time.monotonic()
+        while points(client) and time.monotonic() - begun < 180:
+            asked = time.perf_counter()
+            client.get(f"{PROJECT}/runs", params={"limit": 20}).raise_for_status()
+            taken.append(time.perf_counter() - asked)
+            time.sleep(0.1)
+        return {"points": before, "seconds": round(time.monotonic() - begun, 1), "answers_ms": quantiles(taken)}
+
+
+def points(client: httpx.Client) -> int:
+    """Return how many points the service says it has."""
+    lines = client.get("/metrics").raise_for_status().text.splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("qwenperf_points "))
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the largest resident memory of a process."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+def measure(folder: Path, database: str, *, runs: int, seconds: float) -> dict[str, Any]:
+    """Measure everything, and return it."""
+    with served(folder, database) as (url, token, pid):
+        httpx.post(
+            f"{url}/api/v1/projects", json={"project": "load"}, headers={"Authorization": f"Bearer {token}"}
+        ).raise_for_status()
+        found: dict[str, Any] = {"ingest": ingest(url, token, seconds, 0)()}
+        begun = time.monotonic()
+        fill(folder, database, "load", runs=runs)
+        found["filled"] = {"runs": runs, "points": runs * 100, "seconds": round(time.monotonic() - begun, 1)}
+        found["window_ms"] = read(url, token, window, 200)
+        found["overview_ms"] = read(url, token, overview, 60)
+        found["series_page_ms"] = read(url, token, series_page, 60)
+        pushed = ingest(url, token, seconds, 1_000_000)
+        found["beside_ingest"] = read_by_many(url, token, seconds)
+        found["ingest_beside_readers"] = pushed()
+        found["peak_mb"] = round(peak_bytes(pid) / 1e6)
+        found["retention"] = retention(url, token)
+        found["peak_mb_after_retention"] = round(peak_bytes(pid) / 1e6)
+    return found
+
+
+def main() -> int:
+    """Measure, and print the figures as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--database", default="", help="an empty PostgreSQL database (default: SQLite)")
+    parser.add_argument("--runs", type=int, default=10_000, help="runs of 100 points to fill it with")
+    parser.add_argument("--seconds", type=float, default=20, help="length of each ingest")
+    asked = parser.parse_args()
+    if asked.database:
+        from qwenperf.service.db.upgrade import upgrade
+        from qwenperf.service.settings import ServiceSettings
+
+        upgrade(ServiceSettings(data=Path(), database=asked.database).database_url)
+    with tempfile.TemporaryDirectory(prefix="qwenperf-load-") as folder:
+        found = measure(Path(folder), asked.database, runs=asked.runs, seconds=asked.seconds)
+    machine = {
+        "machine": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+    }
+    found |= machine | {"database": asked.database.partition(":")[0] or "sqlite", "load": os.getloadavg()[0]}
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Runs to send: as large as a real one with many metrics, each with an id and values of its own."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+MINUTES = 5
+"""Between two runs."""
+
+
+def run(number: int, *, cases: int = 1, metrics: int = 50, series: int = 0) -> dict[str, Any]:
+    """Return run ``number`` with ``metrics`` metrics of each of ``cases`` cases; ``series``: another set of cases."""
+    at = (FIRST + timedelta(minutes=MINUTES * number)).isoformat()
+    names = [f"model-{series}/engine-{case}/b1-p128-n128-f32" for case in range(cases)]
+    return {
+        "id": f"run-{series}-{number:07d}",
+        "created_at": at,
+        "suite": "load",
+        "schema": "qwenperf.run.v1",
+        "environment": {"platform": "cpu", "cpu_model": "any", "cores": 2, "kernel": "6.1"},
+        "commit": {"sha": f"{number:040x}", "branch": "main", "committed_at": at},
+        "declared": names,
+        "cases": [_case(name, number, metrics) for name in names],
+    }
+
+
+def _case(name: str, number: int, metrics: int) -> dict[str, Any]:
+    found = {f"metric_{index:02d}_s": _metric(1.0 + index + (number % 97) / 1000) for index in range(metrics)}
+    verdict = {"gate": "shapes", "outcome": "pass", "summary": "0 compiles after warm-up"}
+    return {"id": name, "spec": {"model": "any"}, "metrics": found, "verdicts": [verdict], "wall_s": 3.0}
+
+
+def _metric(value: float) -> dict[str, Any]:
+    samples = [value * factor for factor in (0.99, 1.0, 1.01)]
+    return {
+        "value": value,
+        "unit": "s",
+        "direction": "lower",
+        "kind": "timed",
+        "samples": samples,
+        "interval": [samples[0], samples[-1]],
+    }
+
+
+def text(number: int, **size: int) -> bytes:
+    """Return run ``number`` as JSON text."""
+    return json.dumps(run(number, **size)).encode()

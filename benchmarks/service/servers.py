@@ -1,0 +1,80 @@
+"""Servers that can be started quickly and killed at any moment: children of a process that has imported everything.
+
+A child is a server like any other, in a process of its own; only importing, which no kill is about, is done once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+
+@dataclass(kw_only=True)
+class Nursery:
+    """Starts servers on one folder or database, one at a time."""
+
+    data: Path
+    database: str = ""
+    token: str = ""
+    url: str = ""
+    pid: int = 0
+    _process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", __name__, str(self.data), self.database]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        assert self._process is not None
+        self._process.communicate("")
+        self._process.wait(30)
+
+    def start(self) -> None:
+        """Start a server, and wait until it listens."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("start\n")
+        self._process.stdin.flush()
+        told = json.loads(self._process.stdout.readline())
+        self.pid, self.url, self.token = told["pid"], told["url"], told["token"] or self.token
+
+    def kill(self) -> None:
+        """Kill the server as it stands."""
+        if self.pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.pid = 0
+
+
+def main() -> None:
+    """Start a server for each line of stdin."""
+    from qwenperf.service.serving import serve
+    from qwenperf.service.settings import ServiceSettings
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    data, database = Path(sys.argv[1]), sys.argv[2]
+    settings = ServiceSettings(data=data, database=database, port=0, sweep_s=0.2, rate_per_s=1e6, rate_burst=10**6)
+
+    def ready(url: str, token: str | None) -> None:
+        told: dict[str, Any] = {"pid": os.getpid(), "url": url, "token": token}
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+
+    for _ in sys.stdin:
+        if os.fork() == 0:
+            serve(settings, ready)
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""``qwenperf push``: send runs to a service; one that is away, or says no, fails no job unless one asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qwenperf import units
+from qwenperf.cli.files import named_path, read_text, reason
+from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
+from qwenperf.cli.streams import say, verdict_survives
+from qwenperf.errors import QwenperfError, RecordError, UsageError
+from qwenperf.gate.verdict import strongest
+
+if TYPE_CHECKING:
+    from qwenperf.store.delivery import Delivery
+    from qwenperf.store.http import Service
+    from qwenperf.store.parcels import Parcel
+
+
+@click.command("push")
+@click.argument("runs", nargs=-1, type=named_path)
+@click.option("--url", envvar="QWENPERF_URL", default="", metavar="URL", help="The service ($QWENPERF_URL).")
+@click.option(
+    "--project", envvar="QWENPERF_PROJECT", default="", metavar="NAME", help="Its project ($QWENPERF_PROJECT)."
+)
+@click.option(
+    "--token", envvar="QWENPERF_TOKEN", default="", help="Better in $QWENPERF_TOKEN: others see a command line."
+)
+@click.option("--no-traces", is_flag=True, help="Send records only.")
+@click.option("--from", "kind", default="", metavar="FORMAT", help="Another tool's files, in this format.")
+@click.option("--spool", is_flag=True, help="Send what waits from earlier, too.")
+@click.option("--spool-folder", envvar="QWENPERF_SPOOL", type=named_path, metavar="DIR", help="Where that waits.")
+@click.option("--patience", type=float, default=60, show_default=True, metavar="S", help="Try a request for so long.")
+@click.option("--strict", is_flag=True, help="End with an error where something did not arrive.")
+@json_option
+@debug_option
+def command(runs: tuple[Path, ...], as_json: bool, strict: bool, **options: Any) -> int:  # noqa: FBT001
+    """Send RUNS (run or comparison folders, their records, or other tools' files) to a service.
+
+    A run that is there already is left as it is. What cannot be sent waits in a folder, and --spool sends it.
+    """
+    if not runs and not options["spool"]:
+        raise UsageError("there is nothing to push.", advice="Give a run folder, or --spool for what waits.")
+    found, codes = [], []
+    for done in _push(runs, options):
+        found.append(done)
+        codes.append(done.exit_code)
+        say(f"qwenperf: {_line(done)}")
+    with verdict_survives():
+        if as_json:
+            write_json({"pushed": [done.to_json() for done in found]})
+        else:
+            write_lines(_address(options["url"], record) for done in found for record in done.records)
+    return strongest(codes) if strict else 0
+
+
+def _push(runs: tuple[Path, ...], options: dict[str, Any]) -> Iterator[Delivery]:
+    from qwenperf.store.delivery import Delivery, Fate, deliver, drain
+    from qwenperf.store.http import Service
+    from qwenperf.store.parcels import Spool
+
+    spool = Spool(options["spool_folder"] or _spool_folder())
+    service = Service(
+        url=options["url"],
+        token=options["token"],
+        patience_s=max(0.0, options["patience"]),
+        say=lambda line: say(f"qwenperf: {line}"),
+    )
+    try:
+        if options["spool"]:
+            yield from _told(lambda: drain(_named(service), spool), "the spool")
+        for place in runs:
+            try:
+                for parcel in _parcels(place, options):
+                    yield deliver(parcel, _named(service), _project(options), spool)
+            except QwenperfError as error:
+                yield Delivery(name=str(place), fate=Fate.LOST, message=str(error), exit_code=error.exit_code)
+    finally:
+        service.close()
+
+
+def _told(work: Any, name: str) -> Iterator[Delivery]:
+    from qwenperf.store.delivery import Delivery, Fate
+
+    try:
+        yield from work()
+    except QwenperfError as error:
+        yield Delivery(name=name, fate=Fate.LOST, message=str(error), exit_code=error.exit_code)
+
+
+def _named(service: Service) -> Service:
+    if not service.url:
+        raise UsageError("no service is named.", advice="Give --url, or set QWENPERF_URL.")
+    return service
+
+
+def _project(options: dict[str, Any]) -> str:
+    if not options["project"]:
+        raise UsageError("no project is named.", advice="Give --project, or set QWENPERF_PROJECT.")
+    return str(options["project"])
+
+
+def _parcels(place: Path, options: dict[str, Any]) -> Iterator[Parcel]:
+    from qwenperf.store.parcels import pack_place
+
+    if options["kind"]:
+        yield from _foreign(place, options["kind"])
+    else:
+        yield pack_place(place, traces=not options["no_traces"])
+
+
+def _foreign(place: Path, kind: str) -> Iterator[Parcel]:
+    from qwenperf.formats.convert import read
+    from qwenperf.formats.foreign import Told
+    from qwenperf.formats.place import Document
+    from qwenperf.schema.codec import to_json
+    from qwenperf.store.parcels import pack
+
+    try:
+        text = read_text(place)
+        written = datetime.fromtimestamp(place.stat().st_mtime, UTC).isoformat()
+    except (OSError, ValueError) as error:
+        raise RecordError(f"cannot read {place}: {reason(error)}.") from error
+    for run in read([Document(name=str(place), text=text)], Told(modified_at=written), kind):
+        yield pack(to_json(run), run.id)
+
+
+def _spool_folder() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "qwenperf" / "spool"
+
+
+def _line(done: Delivery) -> str:
+    """Say in a line what became of a parcel."""
+    parts = [f"{done.name}: {done.fate}"]
+    if done.files:
+        parts.append(f"{done.files} file{'s' if done.files > 1 else ''}, {units.byte_count(done.file_bytes)}")
+    if done.removed:
+        parts.append(f"{done.removed} secret{'s' if done.removed > 1 else ''} removed")
+    if done.kept:
+        parts.append(f"kept in {done.kept}; `qwenperf push --spool` sends it")
+    return f"{', '.join(parts)}{f'. {done.message}' if done.message else ''}"
+
+
+def _address(url: str, record: Any) -> str:
+    return f"{url.rstrip('/')}{record['page']}"

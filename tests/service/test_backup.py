@@ -1,0 +1,103 @@
+"""Backups: one moment of a service, whole, that starts by itself and goes back into either kind of database."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from qwenperf.errors import OutputError, UsageError
+from qwenperf.service.app import make_service
+from qwenperf.service.backup import backup, restore
+from qwenperf.service.db import files, projects, runs, series
+from qwenperf.service.settings import ServiceSettings
+
+TRACE = b"trace" * 100
+
+
+@pytest.fixture
+def filled(client, documents):
+    """The service behind ``client``, with runs, a file, and an upload under way."""
+    for number in range(3):
+        client.post("/api/v1/projects/demo/runs", json=documents.run(number)).raise_for_status()
+    base = "/api/v1/projects/demo/runs/run-000001/files"
+    for path, data, sent in (("a.pb", TRACE, TRACE), ("b.pb", b"other", b"oth")):
+        told = {"path": path, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        upload = client.post(base, json=told).json()["upload"]
+        place = f"/api/v1/projects/demo/uploads/{upload}"
+        client.patch(place, content=sent, headers={"Upload-Offset": "0"}).raise_for_status()
+    return client
+
+
+def look(settings):
+    """Return what a service on ``settings`` has."""
+    service = make_service(settings)
+    try:
+        with service.database.read() as connection:
+            project = projects.by_name(connection, "demo")
+            listed = runs.recent(connection, project.id)
+            (file,) = files.of_run(connection, runs.by_name(connection, project.id, "run-000001").id)
+            (one,) = series.catalogue(connection, project.id)
+            window = series.window(connection, one.id, series.Wanted())
+            held = sum(len(row.name) > 0 for row in listed)
+            records = [runs.record(connection, row.record_id) for row in listed]
+        return {
+            "runs": [row.name for row in listed],
+            "records": records,
+            "file": b"".join(service.files.read(project.id, file.name)),
+            "points": [point.value for point in window.points],
+            "held": held,
+        }
+    finally:
+        service.database.close()
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_taken_while_the_service_runs_is_a_service(settings, tmp_path):
+    """On SQLite, whatever it was on: with runs, points, files and tokens; what was under way is left out."""
+    done = backup(settings, tmp_path / "saved")
+    assert (done["runs"], done["files"], done["file_bytes"]) == (3, 1, len(TRACE))
+    assert look(ServiceSettings(data=tmp_path / "saved")) == look(settings)
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("target", ["sqlite", "postgresql"])
+def test_a_backup_is_restored_and_goes_on(settings, tmp_path, request, target, documents):
+    """Into an empty service of either kind; the next run gets a number behind the old ones."""
+    backup(settings, tmp_path / "saved")
+    new = ServiceSettings(data=tmp_path / "new")
+    if target == "postgresql":
+        cluster = request.getfixturevalue("cluster")
+        name = f"restored_{abs(hash(str(tmp_path))) % 10**9}"
+        cluster.run(f"CREATE DATABASE {name}")
+        new = replace(new, database=cluster.url(name))
+    restore(new, tmp_path / "saved")
+    assert look(new) == look(settings)
+    service = make_service(new)
+    from qwenperf.service.arrivals import pack, read_record
+    from qwenperf.service.writing_json import compact
+
+    arrived = read_record(compact(documents.run(9)).encode())
+    assert pack(documents.run(9)).sha256 == arrived.content.sha256
+    with service.database.read() as connection:
+        project = projects.by_name(connection, "demo")
+    number, is_new = service.database.write(
+        lambda connection: runs.keep(connection, project.id, arrived, at=1, by="test")
+    )
+    assert (number, is_new) == (4, True)
+    with pytest.raises(UsageError, match="has data"):
+        restore(new, tmp_path / "saved")
+    service.database.close()
+    if target == "postgresql":
+        cluster.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_never_writes_over_anything(settings, tmp_path):
+    """Nor restores what is no backup."""
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OutputError, match="there already"):
+        backup(settings, tmp_path / "there")
+    with pytest.raises(UsageError, match="no backup"):
+        restore(ServiceSettings(data=tmp_path / "x"), tmp_path / "there")
+    with pytest.raises(UsageError, match="no service"):
+        backup(ServiceSettings(data=tmp_path / "nothing"), tmp_path / "saved")

@@ -1,0 +1,186 @@
+"""The one way to write: grouped, isolated, durable, and the same tables from migrations as from the code."""
+
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import func, insert, inspect, select, text
+
+from qwenperf.errors import UsageError
+from qwenperf.service.db import engines
+from qwenperf.service.db.database import Database
+from qwenperf.service.db.tables import metadata, projects
+from qwenperf.service.db.upgrade import check_version, newest, upgrade, version
+from qwenperf.service.problems import ConflictError, ServiceUnavailableError
+
+
+@pytest.fixture
+def database(database_url):
+    made = Database(database_url, pool_size=4)
+    yield made
+    made.close()
+
+
+def row(name):
+    return {"name": name, "public": False, "quota_bytes": 1, "created_at": 1}
+
+
+def names(database):
+    with database.read() as connection:
+        return set(connection.execute(select(projects.c.name)).scalars())
+
+
+def test_migrations_make_the_tables_that_the_code_knows(database):
+    """Column by column, index by index: neither is changed without the other."""
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": False})
+        assert compare_metadata(context, metadata) == []
+        assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+
+
+def test_upgrading_twice_changes_nothing(database_url):
+    """A version is told before and after."""
+    assert upgrade(database_url) == (newest(), newest())
+
+
+def test_a_database_of_a_later_version_is_refused(database):
+    """And left as it is: it holds what this version does not know."""
+    database.write(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'")))
+    with pytest.raises(UsageError, match="later than this"):
+        upgrade(database.url)
+    with database.read() as connection:
+        assert version(connection) == "9999"
+        with pytest.raises(UsageError):
+            check_version(connection)
+
+
+def test_what_was_written_is_seen_by_whoever_reads_next(database):
+    """``write`` returns after the commit."""
+    number = database.write(
+        lambda connection: connection.execute(insert(projects).returning(projects.c.id), row("a")).scalar_one()
+    )
+    assert number == 1
+    assert names(database) == {"a"}
+
+
+def test_work_that_fails_leaves_nothing_and_spoils_nothing_beside_it(database):
+    """Many pieces of work at once, every third of which fails after its insert."""
+    errors = {}
+
+    def work(number):
+        def inner(connection):
+            connection.execute(insert(projects), row(f"p{number}"))
+            if number % 3 == 0:
+                raise LookupError(number)
+
+        try:
+            database.write(inner)
+        except LookupError as error:
+            errors[number] = error.args[0]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == {number: number for number in range(0, 30, 3)}
+    assert names(database) == {f"p{number}" for number in range(30) if number % 3}
+
+
+def test_a_contradiction_is_a_conflict_of_whoever_made_it(database):
+    """A name that is taken ends one piece of work and not the next."""
+    database.write(lambda connection: connection.execute(insert(projects), row("a")))
+    with pytest.raises(ConflictError):
+        database.write(lambda connection: connection.execute(insert(projects), row("a")))
+    database.write(lambda connection: connection.execute(insert(projects), row("b")))
+    assert names(database) == {"a", "b"}
+
+
+def test_a_reader_sees_one_moment(database):
+    """What is written while one reads is not seen in the middle."""
+    database.write(lambda connection: connection.execute(insert(projects), row("a")))
+    with database.read() as connection:
+        assert connection.execute(select(func.count()).select_from(projects)).scalar() == 1
+        database.write(lambda writing: writing.execute(insert(projects), row("b")))
+        assert connection.execute(select(func.count()).select_from(projects)).scalar() == 1
+    assert names(database) == {"a", "b"}
+
+
+def test_reading_connections_cannot_write(database):
+    """A page that wrote by mistake would get round the one writer."""
+    with pytest.raises(ServiceUnavailableError), database.read() as connection:
+        connection.execute(insert(projects), row("a"))
+    assert names(database) == set()
+
+
+def test_a_full_disk_is_told_and_keeps_what_was_there(tmp_path):
+    """SQLite's own refusal at a page limit, as at the end of a disk; with room again, work goes on."""
+    url = f"sqlite:///{tmp_path / 'a.sqlite'}"
+    upgrade(url)
+    database = Database(url, pool_size=2)
+    writing = database._writer._engine
+
+    def limit(pages):
+        with writing.connect() as connection:
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    database.write(lambda connection: connection.execute(insert(projects), row("a")))
+    limit(1)
+    with pytest.raises(ServiceUnavailableError):
+        database.write(lambda connection: connection.execute(insert(projects), row("b") | {"title": "x" * 1_000_000}))
+    assert names(database) == {"a"}
+    limit(1_000_000)
+    database.write(lambda connection: connection.execute(insert(projects), row("c")))
+    assert names(database) == {"a", "c"}
+    database.close()
+
+
+def test_a_locked_database_is_told_and_tried_again(tmp_path, monkeypatch):
+    """Another process holds SQLite's lock; when it lets go, writing goes on."""
+    monkeypatch.setattr(engines, "_BUSY_MS", 50)
+    url = f"sqlite:///{tmp_path / 'a.sqlite'}"
+    upgrade(url)
+    database = Database(url, pool_size=2)
+    code = f"""
+        import sqlite3, sys
+        connection = sqlite3.connect({str(tmp_path / "a.sqlite")!r}, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        print("locked", flush=True)
+        sys.stdin.readline()
+    """
+    holder = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout.readline() == "locked\n"
+    with pytest.raises(ServiceUnavailableError):
+        database.write(lambda connection: connection.execute(insert(projects), row("a")))
+    holder.communicate("go\n")
+    database.write(lambda connection: connection.execute(insert(projects), row("b")))
+    assert names(database) == {"b"}
+    database.close()
+
+
+def test_commits_of_sqlite_are_on_the_disk_when_they_return(tmp_path):
+    """The pragmas that say so are set on the connection that writes."""
+    url = f"sqlite:///{tmp_path / 'a.sqlite'}"
+    upgrade(url)
+    database = Database(url, pool_size=2)
+
+    def asked(connection):
+        return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
+
+    assert database.write(asked) == ["wal", 2]
+    database.close()
+
+
+def test_a_service_that_ends_says_so(database):
+    """Work that comes after the end is refused, and not forgotten in silence."""
+    if not database.is_sqlite:
+        pytest.skip("PostgreSQL has no writer of ours")
+    database.close()
+    with pytest.raises(ServiceUnavailableError, match="ending"):
+        database.write(lambda _: None)

@@ -1,0 +1,198 @@
+"""Files of runs: sent in parts, checked, read again, and never out of their place."""
+
+import hashlib
+import io
+import tarfile
+
+import pytest
+
+TRACE = bytes(range(256)) * 9000
+
+
+def announce(project, path="plugins/profile/s/host.xplane.pb", data=TRACE, status=201, **more):
+    told = {"path": path, "size": len(data), "sha256": hashlib.sha256(data).hexdigest(), **more}
+    return project.post("/runs/run-000001/files", told, status)
+
+
+def append(project, upload, offset, data, status=200):
+    headers = {"Upload-Offset": str(offset), "Content-Type": "application/octet-stream"}
+    return project.ask("PATCH", f"/uploads/{upload}", status, content=data, headers=headers)
+
+
+@pytest.fixture
+def traced(project, documents):
+    """A project with one run, which has no files yet."""
+    project.post("/runs", documents.run(1))
+    return project
+
+
+def test_a_file_sent_in_parts_is_there_when_the_last_came(traced):
+    """Nothing of it can be seen before; then it is the same, byte by byte, and by ranges."""
+    upload = announce(traced)["upload"]
+    assert append(traced, upload, 0, TRACE[:1000]).json()["offset"] == 1000
+    assert traced.get("/runs/run-000001/files")["files"] == []
+    assert traced.get(f"/uploads/{upload}")["offset"] == 1000
+    assert append(traced, upload, 1000, TRACE[1000:]).json()["complete"]
+    (file,) = traced.get("/runs/run-000001/files")["files"]
+    assert file["size"] == len(TRACE)
+    path = f"/runs/run-000001/files/{file['path']}"
+    answer = traced.ask("GET", path, 200)
+    assert answer.content == TRACE
+    assert answer.headers["content-disposition"].startswith("attachment")
+    part = traced.ask("GET", path, 206, headers={"Range": "bytes=10-19"})
+    assert (part.content, part.headers["content-range"]) == (TRACE[10:20], f"bytes 10-19/{len(TRACE)}")
+    traced.ask("GET", path, 416, headers={"Range": f"bytes={len(TRACE)}-"})
+    assert traced.ask("GET", f"/uploads/{upload}", 404)
+
+
+def test_an_upload_goes_on_where_it_broke_off(traced):
+    """Announced again it says its offset; a part for another offset is refused and says the right one."""
+    upload = announce(traced)["upload"]
+    append(traced, upload, 0, TRACE[:5000])
+    again = announce(traced, status=200)
+    assert (again["upload"], again["offset"]) == (upload, 5000)
+    refused = append(traced, upload, 0, TRACE[:5000], 409)
+    assert refused.headers["upload-offset"] == "5000"
+    assert append(traced, upload, 5000, TRACE[5000:]).json()["complete"]
+
+
+def test_content_that_is_not_what_was_announced_is_refused_and_forgotten(traced):
+    """Its room is given back."""
+    before = traced.row.used_bytes
+    upload = announce(traced)["upload"]
+    assert traced.row.used_bytes == before + len(TRACE)
+    append(traced, upload, 0, bytes(len(TRACE)), 422)
+    assert traced.get("/runs/run-000001/files")["files"] == []
+    assert traced.row.used_bytes == before
+
+
+def test_more_bytes_than_announced_are_refused(traced):
+    """And none of them count."""
+    upload = announce(traced, data=b"abc")["upload"]
+    append(traced, upload, 0, b"abcd", 413)
+    assert traced.get(f"/uploads/{upload}")["offset"] == 0
+    assert append(traced, upload, 0, b"abc").json()["complete"]
+
+
+def test_an_empty_file_is_a_file(traced):
+    """Complete with a part of no bytes."""
+    upload = announce(traced, data=b"")["upload"]
+    assert append(traced, upload, 0, b"").json()["complete"]
+    assert traced.ask("GET", "/runs/run-000001/files/plugins/profile/s/host.xplane.pb", 200).content == b""
+
+
+def test_the_same_content_is_sent_and_kept_once(traced):
+    """For another path of the project it is there at once, and takes no room."""
+    append(traced, announce(traced)["upload"], 0, TRACE)
+    used = traced.row.used_bytes
+    assert announce(traced, status=200)["complete"]
+    assert announce(traced, path="copy.pb", status=200)["complete"]
+    assert traced.row.used_bytes == used
+    assert traced.ask("GET", "/runs/run-000001/files/copy.pb", 200).content == TRACE
+
+
+def test_content_of_another_project_is_not_there(traced, shared, documents):
+    """Knowing a SHA-256 gives nobody somebody else's file."""
+    append(traced, announce(traced)["upload"], 0, TRACE)
+    with shared.client() as http:
+        http.post("/api/v1/projects", json={"project": f"{traced.name}-2"}).raise_for_status()
+        base = f"/api/v1/projects/{traced.name}-2"
+        http.post(f"{base}/runs", json=documents.run(1)).raise_for_status()
+        told = {"path": "x.pb", "size": len(TRACE), "sha256": hashlib.sha256(TRACE).hexdigest()}
+        assert not http.post(f"{base}/runs/run-000001/files", json=told).json()["complete"]
+
+
+def test_another_file_at_a_taken_path_is_refused(traced):
+    """A file of a run never changes."""
+    append(traced, announce(traced)["upload"], 0, TRACE)
+    assert "path" in announce(traced, data=b"other", status=409)["advice"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/etc/passwd",
+        "../x",
+        "a/../../x",
+        "a//b",
+        "./x",
+        "a/.",
+        "C:\\x",
+        "a\x00b",
+        "a\nb",
+        "..",
+        "x" * 401,
+        "ü" * 300,
+    ],
+)
+def test_a_path_out_of_the_run_is_refused(traced, path):
+    """Traversal, absolute names and names that no system has."""
+    assert announce(traced, path=path, status=422)["error"]
+
+
+@pytest.mark.parametrize(
+    "more", [{"size": -1}, {"size": 10**30}, {"size": 1.5}, {"sha256": "A" * 64}, {"sha256": "../x"}, {"size": True}]
+)
+def test_an_announcement_that_makes_no_sense_is_refused(traced, more):
+    """Before a byte is sent."""
+    assert announce(traced, status=422, **more)["error"]
+
+
+def test_a_file_beyond_the_limit_or_the_quota_is_refused_before_it_is_sent(traced):
+    """The quota counts what is announced: two that fit one by one do not fit together."""
+    assert announce(traced, status=413, size=60_000_000)["advice"]
+    traced.ask("PATCH", "", 200, json={"quota_bytes": traced.row.used_bytes + len(TRACE) + 10})
+    upload = announce(traced)["upload"]
+    assert announce(traced, path="second.pb", data=b"x" * 11, status=413)["advice"]
+    traced.ask("DELETE", f"/uploads/{upload}", 204)
+    assert not announce(traced, path="second.pb", data=b"x" * 11)["complete"]
+
+
+def test_a_run_beyond_the_quota_is_refused_whole(project, documents):
+    """No part of it stays."""
+    project.ask("PATCH", "", 200, json={"quota_bytes": 10})
+    project.post("/runs", documents.run(1), 413)
+    assert project.get("/runs")["runs"] == []
+    assert project.get("/series")["series"] == []
+    assert project.row.used_bytes == 0
+
+
+def test_an_archive_is_a_file_and_is_never_unpacked(traced, shared):
+    """A link and a path out of it lie in it, and nowhere else."""
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w:gz") as archive:
+        link = tarfile.TarInfo("../../escaped")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    append(traced, announce(traced, path="a.tar.gz", data=held.getvalue())["upload"], 0, held.getvalue())
+    assert traced.ask("GET", "/runs/run-000001/files/a.tar.gz", 200).content == held.getvalue()
+    data = shared.service.settings.data
+    assert not list(data.parent.rglob("escaped"))
+
+
+def test_a_page_in_a_file_is_no_page(traced):
+    """HTML that somebody uploads is handed out as bytes to be kept."""
+    page = b"<script>alert(1)</script>"
+    append(traced, announce(traced, path="report.html", data=page)["upload"], 0, page)
+    answer = traced.ask("GET", "/runs/run-000001/files/report.html", 200)
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_an_upload_that_nobody_goes_on_with_is_forgotten(traced):
+    """Its room is given back, its parts go; one that goes on stays."""
+    from dataclasses import replace
+
+    from qwenperf.service.jobs import sweep
+
+    service = traced.server.service
+    used = traced.row.used_bytes
+    upload = announce(traced)["upload"]
+    append(traced, upload, 0, TRACE[:10])
+    sweep(service)
+    assert traced.get(f"/uploads/{upload}")["offset"] == 10
+    later = replace(service, clock=lambda: service.clock() + 25 * 3600 * 10**6)
+    sweep(later)
+    traced.ask("GET", f"/uploads/{upload}", 404)
+    assert traced.row.used_bytes == used

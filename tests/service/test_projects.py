@@ -1,0 +1,151 @@
+"""Projects, and what everybody may ask of a service: health, metrics, badges, exports, its own description."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+
+def test_a_project_is_made_once_and_changed_by_name(project):
+    """Fields that nobody knows, and values of the wrong kind, are refused with the field."""
+    made = project.get("")
+    assert (made["project"], made["public"], made["used_bytes"]) == (project.name, False, 0)
+    again = project.http.post("/api/v1/projects", json={"project": project.name})
+    assert again.status_code == 409
+    changed = project.ask("PATCH", "", 200, json={"title": "Decode", "retention_days": 30, "public": True}).json()
+    assert (changed["title"], changed["retention_days"], changed["public"]) == ("Decode", 30, True)
+    for body in ({"titel": "x"}, {"title": 3}, {"public": "yes"}, {"quota_bytes": -1}, {"retention_days": 0}, {}, []):
+        assert project.ask("PATCH", "", 422, json=body).json()["error"]
+
+
+@pytest.mark.parametrize("name", ["", "A", "a b", "../x", "-a", "a" * 65, "a\x00", "ü", None, 3, ["a"]])
+def test_a_name_that_no_address_can_have_is_refused(project, name):
+    """Before anything is made."""
+    answer = project.http.post("/api/v1/projects", json={"project": name})
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "path", ["/runs", "/runs/x", "/series", "/export", "/badge.svg", "", "/uploads/x", "/runs/x/files"]
+)
+def test_a_private_project_is_not_there_for_strangers(project, shared, path):
+    """Alike for one that exists and one that does not; a public one answers."""
+    with shared.client("") as stranger:
+        hidden = stranger.get(project.path + path)
+        missing = stranger.get("/api/v1/projects/nosuch" + path)
+        assert hidden.status_code == missing.status_code == 401
+        assert hidden.json()["error"].replace(project.name, "nosuch") == missing.json()["error"]
+
+
+def test_a_public_project_is_read_by_everybody_and_written_by_nobody_else(project, shared, documents):
+    """Reading needs no token; pushing does."""
+    project.ask("PATCH", "", 200, json={"public": True})
+    with shared.client("") as stranger:
+        assert stranger.get(f"{project.path}/runs").status_code == 200
+        assert stranger.post(f"{project.path}/runs", json=documents.run(1)).status_code == 401
+        assert project.name in [one["project"] for one in stranger.get("/api/v1/projects").json()["projects"]]
+
+
+def test_health_needs_no_token_and_says_what_is_there(shared):
+    """Alive without the database; ready with tables and files."""
+    with shared.client("") as stranger:
+        assert stranger.get("/healthz").json() == {"status": "alive"}
+        assert stranger.get("/readyz").json() == {"status": "ready"}
+
+
+def test_metrics_are_prometheus_text_and_name_projects_to_nobody_else(project, shared, documents):
+    """Every line is a comment or a sample; a stranger sees sums only."""
+    project.post("/runs", documents.run(1))
+    text = project.http.get("/metrics").text
+    assert f'qwenperf_used_bytes{{project="{project.name}"}}' in text
+    assert 'qwenperf_records_received_total{kind="run",new="true"}' in text
+    with shared.client("") as stranger:
+        answer = stranger.get("/metrics")
+    assert project.name not in answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    for line in answer.text.splitlines():
+        assert line.startswith("# TYPE qwenperf_") or float(line.rpartition(" ")[2]) >= 0
+
+
+def test_a_badge_tells_the_latest_outcome_or_a_value(project, documents):
+    """As an SVG that reads aloud, with names escaped."""
+    assert "no runs" in project.ask("GET", "/badge.svg", 200).text
+    name = 'a<script>"&'
+    project.post("/runs", documents.run(1, cases=(name,), tpot_s=0.0123))
+    latest = ET.fromstring(project.ask("GET", "/badge.svg", 200).text)
+    assert latest.get("aria-label") == f"{project.name}: pass"
+    value = project.ask("GET", "/badge.svg", 200, params={"case": name, "metric": "tpot_s"})
+    assert ET.fromstring(value.text).get("aria-label") == "tpot_s: 12.3 ms"
+    assert value.headers["cross-origin-resource-policy"] == "cross-origin"
+
+
+def test_an_export_holds_everything_and_says_that_it_is_whole(project, documents):
+    """Each line is an object with a type; records are as they were sent."""
+    sent = [documents.run(number) for number in range(3)]
+    for document in sent:
+        project.post("/runs", document)
+    project.post("/comparisons", documents.comparison())
+    project.post("/accepted", {"case": "tiny/cached", "metric": "tpot_s", "run": "run-000001", "reason": "known"})
+    lines = [json.loads(line) for line in project.ask("GET", "/export", 200).text.splitlines()]
+    assert [line["type"] for line in lines] == ["project", "run", "run", "run", "comparison", "accepted", "end"]
+    assert [line["record"] for line in lines if line["type"] == "run"] == sent
+    assert lines[-1]["entries"] == len(lines) - 1
+
+
+def test_every_operation_is_published_and_what_is_not_there_says_so(shared):
+    """The document is OpenAPI, names every path, and a wrong method or path is answered in JSON."""
+    with shared.client("") as stranger:
+        document = stranger.get("/api/v1/openapi.json").json()
+        assert document["openapi"].startswith("3.1")
+        assert "/api/v1/projects/{project}/runs" in document["paths"]
+        ids = [
+            one["operationId"] for path in document["paths"].values() for one in path.values() if "operationId" in one
+        ]
+        assert len(ids) == len(set(ids))
+        wrong = stranger.delete("/api/v1/projects")
+        assert wrong.status_code == 405
+        assert set(wrong.headers["allow"].split(", ")) >= {"GET", "POST"}
+        assert stranger.get("/api/v1/nosuch").json()["error"]
+
+
+def test_retention_removes_old_runs_whole(project, documents):
+    """Points, files and records go with them, room is given back, and what is younger stays."""
+    from qwenperf.service.jobs import expire
+
+    for number in range(6):
+        project.post("/runs", documents.run(number, cases=("old",) if number < 3 else ("old", "new")))
+    service, row = project.server.service, project.row
+    cut = 1767225600_000000 + 4 * 3600 * 10**6
+    assert expire(service, row.id, cut) == 4
+    assert [one["run"] for one in project.get("/runs")["runs"]] == ["run-000005", "run-000004"]
+    totals = {one["case"]: one["total"] for one in project.get("/series")["series"]}
+    assert totals == {"old": 2, "new": 2}
+    assert 0 < project.row.used_bytes < row.used_bytes
+    expire(service, row.id, 2 * cut)
+    assert project.get("/series")["series"] == []
+    assert project.row.used_bytes == 0
+
+
+def test_files_go_with_the_last_run_that_names_them(project, documents):
+    """Content that another run has too stays."""
+    import hashlib
+
+    from qwenperf.service.jobs import expire
+
+    data = b"trace"
+    for number in (1, 2):
+        project.post("/runs", documents.run(number))
+        told = {"path": "a.pb", "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        found = project.http.post(f"{project.path}/runs/run-00000{number}/files", json=told).json()
+        if not found["complete"]:
+            headers = {"Upload-Offset": "0"}
+            project.ask("PATCH", f"/uploads/{found['upload']}", 200, content=data, headers=headers)
+    hour, first = 3600 * 10**6, 1767225600_000000
+    service, folder = project.server.service, f"files/{project.row.id}/"
+    expire(service, project.row.id, first + 2 * hour)
+    assert project.ask("GET", "/runs/run-000002/files/a.pb", 200).content == data
+    expire(service, project.row.id, first + 3 * hour)
+    held = service.settings.files_url.removeprefix("file://")
+    from pathlib import Path
+
+    assert not [path for path in Path(held).rglob("*") if path.is_file() and folder in path.as_posix()]

@@ -1,0 +1,198 @@
+"""Runs over HTTP: kept once, whole, and refused in words."""
+
+import gzip
+import json
+
+import pytest
+
+ENDLESS = 100_000
+
+
+def test_a_run_that_was_sent_is_there_with_all_that_it_holds(project, documents):
+    """The answer says where it is; cases, metrics, verdicts and the record itself are read back."""
+    sent = documents.run(3, tpot_s=0.5, compiles_steady=0)
+    told = project.post("/runs", sent)["records"][0]
+    assert told["created"]
+    assert told["url"] == f"{project.path}/runs/run-000003"
+    found = project.get("/runs/run-000003")
+    assert (found["commit"], found["branch"], found["outcome"]) == (sent["commit"]["sha"], "main", "pass")
+    assert found["at"] == "2026-01-01T03:00:00Z"
+    assert {(one["metric"], one["value"], one["unit"]) for one in found["metrics"]} == {
+        ("tpot_s", 0.5, "s"), ("compiles_steady", 0.0, "count"),
+    }  # fmt: skip
+    assert [one["gate"] for one in found["verdicts"]] == ["shapes"]
+    assert project.get("/runs/run-000003/record") == sent
+
+
+def test_the_same_content_again_is_the_same_run(project, documents):
+    """A retry after a lost answer changes nothing, however its JSON is written; the answer names the run."""
+    sent = documents.run(1)
+    first = project.post("/runs", sent)["records"][0]
+    text = json.dumps(dict(reversed(sent.items())), indent=3)
+    again = project.ask("POST", "/runs", 200, content=text).json()["records"][0]
+    assert (again["id"], again["created"], again["sha256"]) == (first["id"], False, first["sha256"])
+    assert len(project.get("/runs")["runs"]) == 1
+    assert project.get("/series")["series"][0]["total"] == 1
+
+
+def test_another_run_under_a_taken_name_is_refused(project, documents):
+    """Nobody rewrites history by an id that was used."""
+    project.post("/runs", documents.run(1, value=1.0))
+    told = project.post("/runs", documents.run(1, value=2.0), 409)
+    assert "run-000001" in told["error"]
+    assert told["advice"]
+    assert project.get("/runs/run-000001")["metrics"][0]["value"] == 1.0
+
+
+def test_a_metric_that_nobody_has_heard_of_needs_no_code(project, documents):
+    """Unit, direction and kind come from the record."""
+    project.post("/runs", documents.run(1, flux_s=7.0))
+    (found,) = project.get("/series")["series"]
+    assert (found["metric"], found["unit"], found["direction"], found["kind"]) == ("flux_s", "s", "lower", "timed")
+
+
+def change(document, *path, value):
+    *way, last = path
+    part = document
+    for step in way:
+        part = part[step]
+    part[last] = value
+    return document
+
+
+METRIC = ("cases", 0, "metrics", "tpot_s")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        ((*METRIC, "unit"), "ms", "cases[0].metrics.tpot_s.unit"),
+        ((*METRIC, "direction"), "sideways", "direction"),
+        ((*METRIC, "value"), "fast", "cases[0].metrics.tpot_s.value"),
+        ((*METRIC, "value"), 10**400, "finite"),
+        (("schema",), "qwenperf.run.v9", "qwenperf.run.v9"),
+        (("created_at",), "yesterday", "created_at"),
+        (("commit", "committed_at"), "soon", "commit.committed_at"),
+        (("id",), "../../etc/passwd", "id"),
+        (("id",), "a b", "id"),
+        (("id",), "x" * 201, "id"),
+        (("cases", 0, "id"), "a\nb", "cases[0].id"),
+        (("cases", 0, "id"), "nul\x00", "cases[0].id"),
+        (("cases", 0, "id"), "half \ud800", "half"),
+        (("cases", 0, "metrics"), {"x" * 600: None}, "cases[0].metrics"),
+        (("cases",), None, "cases"),
+    ],
+)
+def test_a_record_that_no_measurement_gives_is_refused_by_its_key(project, documents, path, value, named):
+    """The answer names the key path and what was seen; nothing is kept."""
+    text = json.dumps(change(documents.run(1), *path, value=value))
+    told = project.ask("POST", "/runs", 422, content=text).json()
+    assert named in told["error"]
+    assert set(told) == {"error", "advice"}
+    assert project.get("/runs")["runs"] == []
+    assert project.get("/series")["series"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "1", '"x"', "{}", '{"schema": NaN}', '{"a": Infinity}', "[" * ENDLESS, '{"a":' * ENDLESS,
+     b"\xff\xfe\x00", b"\x00" * 100],
+)  # fmt: skip
+def test_what_is_no_record_is_refused(project, text):
+    """Whatever arrives is answered with what was wrong with it."""
+    told = project.ask("POST", "/runs", 422, content=text).json()
+    assert told["error"]
+
+
+def test_numbers_that_are_not_finite_are_refused(project, documents):
+    """NaN is no reading, wherever it hides."""
+    text = json.dumps(documents.run(1)).replace('"cores": 2', '"cores": NaN')
+    assert "NaN" in text
+    assert "NaN" in project.ask("POST", "/runs", 422, content=text).json()["error"]
+
+
+def test_a_metric_in_another_unit_than_before_is_refused(project, documents):
+    """One series, one unit: also for metrics that the registry does not know."""
+    project.post("/runs", documents.run(1, flux_s=1.0))
+    other = documents.run(2, flux_s=1.0)
+    other["cases"][0]["metrics"]["flux_s"]["unit"] = "ms"
+    told = project.post("/runs", other, 422)
+    assert "'ms'" in told["error"]
+    assert "'s'" in told["error"]
+    assert len(project.get("/runs")["runs"]) == 1
+
+
+def test_a_body_that_is_too_long_is_not_read(project):
+    """The limit holds for what is announced, for what comes without a length, and for what gzip unpacks to."""
+    long = b'{"a": "' + b"x" * 3_000_000 + b'"}'
+    bomb = gzip.compress(b"0" * 200_000_000, 1)
+    assert len(bomb) < 1_000_000
+    for body, headers in ((long, {}), (iter([long]), {}), (bomb, {"Content-Encoding": "gzip"})):
+        answer = project.http.post(f"{project.path}/runs", content=body, headers=headers)
+        assert answer.status_code == 413, answer.text
+
+
+def test_a_compressed_record_is_read(project, documents):
+    """Packed by gzip, a run is a tenth; other codings and broken streams are refused."""
+    data = gzip.compress(json.dumps(documents.run(1)).encode())
+    project.ask("POST", "/runs", 201, content=data, headers={"Content-Encoding": "gzip"})
+    project.ask("POST", "/runs", 400, content=data[:-20], headers={"Content-Encoding": "gzip"})
+    project.ask("POST", "/runs", 400, content=b"no gzip", headers={"Content-Encoding": "gzip"})
+    project.ask("POST", "/runs", 415, content=data, headers={"Content-Encoding": "br"})
+
+
+def test_another_tool_s_file_is_a_run_like_ours(project):
+    """Where the format is named; two files of one benchmark are points of one series."""
+    for number, value in enumerate((1.0, 2.0)):
+        data = [{"name": "decode", "unit": "ms", "value": value}]
+        query = {"format": "customSmallerIsBetter", "measured_at": f"2026-01-0{number + 1}T00:00:00Z"}
+        project.ask("POST", "/runs", 201, json=data, params=query)
+    (found,) = project.get("/series")["series"]
+    assert (found["total"], found["last_value"], found["unit"]) == (2, 2.0, "ms")
+    told = project.ask("POST", "/runs", 404, json=[], params={"format": "nosuch"}).json()
+    assert "nosuch" in told["error"]
+
+
+def test_a_comparison_is_kept_and_read_back(project, documents):
+    """With its sides, its verdicts and its record; once."""
+    sent = documents.comparison()
+    told = project.post("/comparisons", sent)["records"][0]
+    assert (told["kind"], told["created"]) == ("comparison", True)
+    project.ask("POST", "/comparisons", 200, json=sent)
+    found = project.get("/comparisons/compare-1")
+    assert (found["base"]["label"], found["head"]["commit"], found["outcome"]) == ("main", "b" * 40, "fail")
+    assert project.get("/comparisons/compare-1/record") == sent
+    assert [one["comparison"] for one in project.get("/comparisons")["comparisons"]] == ["compare-1"]
+
+
+def test_runs_are_listed_page_by_page_and_by_what_they_are_of(project, documents):
+    """No run is left out or told twice, also where several are of one commit."""
+    for number in range(5):
+        document = documents.run(number, branch="main" if number % 2 else "side")
+        document["commit"]["committed_at"] = "2026-01-01T00:00:00Z"
+        project.post("/runs", document)
+    seen, cursor = [], None
+    while True:
+        page = project.get("/runs", limit=2, **({"cursor": cursor} if cursor else {}))
+        seen += [row["run"] for row in page["runs"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert seen == [f"run-{number:06d}" for number in (4, 3, 2, 1, 0)]
+    assert [row["run"] for row in project.get("/runs", branch="main")["runs"]] == ["run-000003", "run-000001"]
+    assert project.get("/runs", 422, limit=0)["error"]
+    assert project.get("/runs", 422, cursor="1; DROP TABLE runs")["error"]
+
+
+def test_a_project_s_budgets_judge_what_arrives(project, documents):
+    """They replace the verdicts that a run brings, and the record stays as it was sent."""
+    budgets = {"tiny/*": {"compiles_steady": {"max": 0}}}
+    project.ask("PATCH", "", 200, json={"budgets": budgets})
+    sent = documents.run(1, compiles_steady=3)
+    project.post("/runs", sent)
+    found = project.get("/runs/run-000001/verdicts")
+    assert found["outcome"] == "fail"
+    assert any(one["gate"] != "shapes" or one["outcome"] == "fail" for one in found["verdicts"])
+    assert project.get("/runs/run-000001/record") == sent
+    wrong = project.ask("PATCH", "", 422, json={"budgets": {"*": {"compile_steady": {"max": 0}}}}).json()
+    assert "compiles_steady" in wrong["advice"]

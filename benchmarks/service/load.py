@@ -29,6 +29,8 @@ import httpx
 from benchmarks.service.fill import fill
 from benchmarks.service.records import text
 
+Paths = Callable[[random.Random], tuple[str, dict[str, Any]]]
+
 PROJECT = "/api/v1/projects/load"
 _PUSHERS, _READERS = 8, 50
 _WINDOW = {"case": "model-0/engine-0/b1-p128-n128-f32", "metric": "metric_07_s"}

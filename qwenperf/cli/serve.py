@@ -29,6 +29,14 @@ from qwenperf.settings import read_size
 @click.option(
     "--quota", default="50GB", show_default=True, metavar="S", help="Room for a project made without a quota."
 )
+@click.option(
+    "--rate",
+    "rate_per_s",
+    type=click.FloatRange(min=1),
+    default=200,
+    show_default=True,
+    help="Requests a second that one token may make.",
+)
 @click.option("--sweep", "sweep_s", type=float, default=60, show_default=True, metavar="S", help="Tidy up so often.")
 @click.option(
     "--oidc-issuer", default=None, metavar="URL", help="Who signs the identities of CI jobs (default: GitHub)."

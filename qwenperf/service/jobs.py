@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -16,33 +18,50 @@ from qwenperf.service.times import DAY_US, SECOND_US
 _LOG = logging.getLogger("qwenperf.service")
 
 
+_JUDGE_S = 0.5
+
+
 class Jobs:
-    """A thread that tidies up every ``sweep_s`` seconds. Several workers may do it at once: each step is one write."""
+    """Threads that tidy up and judge. Several workers may do both at once: each step is one write."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="qwenperf-jobs", daemon=True)
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Begin, unless the settings say never."""
-        if self._service.settings.sweep_s > 0:
-            self._thread.start()
+        """Begin with what the settings ask for."""
+        settings = self._service.settings
+        if settings.sweep_s > 0:
+            self._begin("sweep", lambda: sweep(self._service, self._stop), settings.sweep_s)
+        if settings.sweep_s > 0 and settings.judge:
+            from qwenperf.service.judging import judge_new
+
+            self._begin("judge", lambda: judge_new(self._service), _JUDGE_S)
 
     def stop(self) -> None:
-        """End after the step that is under way."""
+        """End after the steps that are under way."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=30)
+        for thread in self._threads:
+            thread.join(timeout=30)
 
-    def _serve(self) -> None:
-        while not self._stop.wait(self._service.settings.sweep_s):
+    def _begin(self, name: str, work: Callable[[], object], every_s: float) -> None:
+        thread = threading.Thread(target=self._repeat, args=(work, every_s), name=f"qwenperf-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _repeat(self, work: Callable[[], object], every_s: float) -> None:
+        pause = every_s
+        while not self._stop.wait(pause):
+            begun = time.monotonic()
             try:
-                sweep(self._service, self._stop)
+                work()
             except QwenperfError as error:
-                _LOG.warning("tidying up: %s", error)
+                _LOG.warning("beside the answers: %s", error)
             except Exception:  # noqa: BLE001  (the thread goes on: the next round may succeed)
-                _LOG.exception("bug while tidying up")
+                _LOG.exception("bug beside the answers")
+            # As long a rest as the work was: whoever asks and sends does not wait for it.
+            pause = max(every_s, time.monotonic() - begun)
 
 
 def sweep(service: Service, stop: threading.Event | None = None) -> None:
@@ -56,6 +75,10 @@ def sweep(service: Service, stop: threading.Event | None = None) -> None:
     now = service.clock()
     service.database.write(lambda connection: sweep_access(connection, now))
     _drop_uploads(service, now - service.settings.upload_expires_s * SECOND_US)
+    if service.settings.judge:
+        from qwenperf.service.judging import find_stopped
+
+        find_stopped(service)
     with service.database.read() as connection:
         found = [row for row in projects.listed(connection) if row.retention_days is not None]
     for project in found:

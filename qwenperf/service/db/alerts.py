@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
@@ -11,6 +12,7 @@ from qwenperf.service.db.tables import accepted, alerts, points, runs, series
 from qwenperf.service.problems import NotFoundError
 
 OPEN, CONFIRMED, ACCEPTED, DISMISSED, RESOLVED = "open", "confirmed", "accepted", "dismissed", "resolved"
+CHANGE, STOPPED = "change", "stopped"
 STATES = (OPEN, CONFIRMED, ACCEPTED, DISMISSED, RESOLVED)
 
 
@@ -27,6 +29,50 @@ def recent(
     if state is not None:
         query = query.where(alerts.c.state == state)
     return connection.execute(query.order_by(alerts.c.at.desc(), alerts.c.id.desc()).limit(limit)).all()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What was found in a series: a change that begins at ``run_id``, or that it stopped behind it."""
+
+    run_id: int
+    at: int
+    summary: str
+    state: str = OPEN
+    family: str = ""
+    before: float | None = None
+    after: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The new level as a multiple of the old."""
+        return self.after / self.before if self.before and self.after is not None else None
+
+
+def keep(connection: Connection, series_row: Row[Any], kind: str, found: Sequence[Found], *, at: int) -> int:
+    """Keep what was found in a series, resolve what is found no more, and return how many alerts are new.
+
+    What somebody accepted or dismissed stays as it was left.
+    """
+    query = select(alerts.c.id, alerts.c.run_id, alerts.c.state)
+    known = connection.execute(query.where(alerts.c.series_id == series_row.id, alerts.c.kind == kind)).all()
+    by_run = {row.run_id: row for row in known}
+    new = 0
+    for one in found:
+        told = {name: getattr(one, name) for name in ("summary", "family", "before", "after", "ratio")}
+        told |= {"updated_at": at, "state": one.state}
+        row = by_run.pop(one.run_id, None)
+        if row is None:
+            of = {"project_id": series_row.project_id, "series_id": series_row.id, "owner": series_row.owner}
+            begins = {"run_id": one.run_id, "kind": kind, "at": one.at, "created_at": at}
+            connection.execute(insert(alerts).values(**of, **begins, **told))
+            new += 1
+        elif row.state in {OPEN, CONFIRMED, RESOLVED}:
+            connection.execute(update(alerts).where(alerts.c.id == row.id).values(**told))
+    gone = [row.id for row in by_run.values() if row.state in {OPEN, CONFIRMED}]
+    if gone:
+        connection.execute(update(alerts).where(alerts.c.id.in_(gone)).values(state=RESOLVED, updated_at=at))
+    return new
 
 
 def accept(connection: Connection, series_row: Row[Any], run_row: Row[Any], *, reason: str, by: str, at: int) -> int:
@@ -71,3 +117,10 @@ def accepted_changes(connection: Connection, project_id: int, *, limit: int = 20
         .limit(limit)
     )
     return connection.execute(query).all()
+
+
+def resolve_stopped(connection: Connection, *, at: int) -> int:
+    """Resolve alerts of series that have stopped and go on again, and return how many."""
+    newer = select(series.c.id).where(series.c.id == alerts.c.series_id, series.c.last_run_id != alerts.c.run_id)
+    over = (alerts.c.kind == STOPPED) & alerts.c.state.in_((OPEN, CONFIRMED)) & newer.exists()
+    return connection.execute(update(alerts).where(over).values(state=RESOLVED, updated_at=at)).rowcount

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, select
 
-from qwenperf.service.db.tables import accepted, points, runs, series
+from qwenperf.service.db.tables import accepted, points, projects, runs, series
 
 POINTS_LIMIT = 10_000
 
@@ -100,11 +100,40 @@ def _joined(wanted: Wanted) -> Any:
     return points.join(runs, runs.c.id == points.c.run_id)
 
 
+def newest(connection: Connection, series_id: int, count: int) -> Sequence[Row[Any]]:
+    """Return the last ``count`` points of a series, or a few more of the same moment, oldest first."""
+    mine = select(points.c.at).where(points.c.series_id == series_id).order_by(points.c.at.desc())
+    first = connection.execute(mine.offset(count - 1).limit(1)).scalar()
+    return _points(connection, _inside(series_id, Wanted(start=first)))
+
+
+def unjudged(connection: Connection, limit: int) -> Sequence[Row[Any]]:
+    """Return series that have other points than when they were judged, with the owner of their project."""
+    query = select(series, projects.c.owner).join(projects, projects.c.id == series.c.project_id)
+    return connection.execute(query.where(series.c.points != series.c.judged).limit(limit)).all()
+
+
+def quiet(connection: Connection, before: int, limit: int) -> Sequence[Row[Any]]:
+    """Return one series of each case that had no commit since ``before``, with the owner of its project."""
+    first = select(func.min(series.c.id)).group_by(series.c.project_id, series.c.case)
+    query = select(series, projects.c.owner).join(projects, projects.c.id == series.c.project_id)
+    query = query.where(series.c.id.in_(first), series.c.last_at < before).order_by(series.c.last_at.desc())
+    return connection.execute(query.limit(limit)).all()
+
+
+def arrivals(connection: Connection, series_id: int, count: int) -> Sequence[int]:
+    """Return when the last points of a series were received."""
+    query = select(runs.c.received_at).join(points, points.c.run_id == runs.c.id)
+    query = query.where(points.c.series_id == series_id).order_by(points.c.at.desc()).limit(count)
+    return connection.execute(query).scalars().all()
+
+
 def _points(connection: Connection, inside: ColumnElement[bool]) -> Sequence[Row[Any]]:
     why = and_(accepted.c.series_id == points.c.series_id, accepted.c.run_id == points.c.run_id)
     query = (
         select(
-            points.c.at, points.c.value, points.c.low, points.c.high, points.c.samples, runs.c.name.label("run"),
+            points.c.at, points.c.value, points.c.low, points.c.high, points.c.samples, points.c.run_id,
+            runs.c.name.label("run"),
             runs.c.commit, runs.c.branch, runs.c.environment, runs.c.measured_at, runs.c.committed_at,
             accepted.c.reason.label("accepted"),
         )

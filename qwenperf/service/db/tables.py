@@ -119,6 +119,8 @@ series = Table(
     _time("last_at", nullable=True),
     Column("last_value", Float(53), nullable=True),
     Column("last_run_id", _ID, nullable=True),
+    # How many points there were when changes were last looked for.
+    Column("judged", Integer, nullable=False, server_default="0"),
     UniqueConstraint("project_id", "case", "metric", name="series_name"),
 )  # fmt: skip
 

@@ -105,6 +105,7 @@ def _runs() -> None:
         _time("last_at", nullable=True),
         sa.Column("last_value", sa.Float(53), nullable=True),
         sa.Column("last_run_id", _ID, nullable=True),
+        sa.Column("judged", sa.Integer, nullable=False, server_default="0"),
         sa.UniqueConstraint("project_id", "case", "metric", name="series_name"),
     )
     op.create_table(

@@ -1,0 +1,136 @@
+"""Looks for changes in series whose points are new, and for series that have stopped; what is found is an alert.
+
+A timed metric is called changed when several points show it. A deterministic one is exact, so one point is enough to
+tell and a second confirms it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, Row, update
+
+from qwenperf.errors import EnvironmentUnfitError
+from qwenperf.gate.history import judge_series
+from qwenperf.gate.history_input import MOST
+from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.regressions import Form, Regression, RegressionStatus
+from qwenperf.schema.series import Point, Series
+from qwenperf.service.context import Service
+from qwenperf.service.db import alerts, series
+from qwenperf.service.db.tables import series as series_table
+from qwenperf.service.times import SECOND_US, iso
+from qwenperf.stats.history_stale import stale
+from qwenperf.units import quantity
+
+_LOG = logging.getLogger("qwenperf.service")
+_AT_ONCE = 50
+_QUIET_US = 3 * 3600 * SECOND_US
+"""Nothing that came later than this can be late."""
+
+_ARRIVALS = 60
+_OPEN = (RegressionStatus.NEW,)
+
+
+def judge_new(service: Service) -> int:
+    """Judge some of the series that have new points, and return how many.
+
+    Raises:
+      ServiceUnavailableError: the database cannot be reached.
+    """
+    with service.database.read() as connection:
+        rows = series.unjudged(connection, _AT_ONCE)
+    for row in rows:
+        with service.database.read() as connection:
+            points = series.newest(connection, row.id, MOST)
+        found = _changes(row, points)
+        service.database.write(partial(_keep_changes, row=row, found=found, at=service.clock()))
+    return len(rows)
+
+
+def _keep_changes(connection: Connection, *, row: Row[Any], found: Sequence[alerts.Found], at: int) -> None:
+    connection.execute(update(series_table).where(series_table.c.id == row.id).values(judged=row.points))
+    alerts.keep(connection, row, alerts.CHANGE, found, at=at)
+
+
+def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
+    """Return what became worse in a series and was neither taken back nor accepted."""
+    known = Series(
+        case=row.case,
+        metric=row.metric,
+        unit=row.unit,
+        direction=Direction(row.direction),
+        kind=Kind(row.kind),
+        points=tuple(_point(point) for point in points),
+    )
+    try:
+        judged = judge_series(known)
+    except EnvironmentUnfitError as error:
+        _LOG.warning("changes of timed metrics are not looked for: %s", error)
+        return []
+    places = {point.run: place for place, point in enumerate(points)}
+    return [
+        _found(row, one, points, places[one.run])
+        for one in judged.regressions
+        if one.status in _OPEN and points[places[one.run]].accepted is None
+    ]
+
+
+def _found(row: Row[Any], one: Regression, points: Sequence[Row[Any]], place: int) -> alerts.Found:
+    begins = points[place]
+    size = f"{one.size:+.1%}" if one.is_relative else f"{one.size:+g} {row.unit}"
+    told = f"{row.metric} {size}: {quantity(one.before, row.unit)} to {quantity(one.after, row.unit)}"
+    way = "drifts since" if one.form is Form.DRIFT else "since"
+    cause = f" ({one.cause}: {'; '.join(one.explained)})" if one.explained else ""
+    return alerts.Found(
+        run_id=begins.run_id,
+        at=begins.at,
+        summary=f"{told} {way} run {begins.run}{cause}",
+        state=alerts.CONFIRMED if len(points) - place > 1 else alerts.OPEN,
+        # What begins at one commit, or else at one run, has one cause more often than not.
+        family=begins.commit or begins.run,
+        before=one.before,
+        after=one.after,
+    )
+
+
+def _point(row: Row[Any]) -> Point:
+    return Point(
+        value=row.value,
+        run=row.run,
+        measured_at=iso(row.measured_at),
+        commit=row.commit,
+        committed_at="" if row.committed_at is None else iso(row.committed_at),
+        branch=row.branch,
+        environment=row.environment,
+        interval=None if row.low is None else (row.low, row.high),
+        samples=row.samples,
+        accepted=row.accepted,
+    )
+
+
+def find_stopped(service: Service) -> None:
+    """Look for cases of which no run comes any more, though they came regularly; resolve those that came back.
+
+    Raises:
+      ServiceUnavailableError: the database cannot be reached.
+    """
+    now = service.clock()
+    with service.database.read() as connection:
+        rows = series.quiet(connection, now - _QUIET_US, 1000)
+        times = [series.arrivals(connection, row.id, _ARRIVALS) for row in rows]
+    for row, came in zip(rows, times, strict=True):
+        late = stale([at / SECOND_US for at in came], now / SECOND_US)
+        if late is not None:
+            days = late.age_s / 86400
+            told = f"no run of {row.case} for {days:.1f} days; one came every {late.typical_s / 3600:.0f} hours"
+            found = [alerts.Found(run_id=row.last_run_id, at=max(came), summary=told, family="stopped")]
+            service.database.write(partial(_keep_stopped, row=row, found=found, at=now))
+    service.database.write(partial(alerts.resolve_stopped, at=now))
+
+
+def _keep_stopped(connection: Connection, *, row: Row[Any], found: Sequence[alerts.Found], at: int) -> None:
+    alerts.keep(connection, row, alerts.STOPPED, found, at=at)

@@ -1,0 +1,90 @@
+"""Changes in series become alerts; so does a case of which nothing comes any more."""
+
+from dataclasses import replace
+
+import pytest
+
+from qwenperf.service.jobs import sweep
+from qwenperf.service.judging import find_stopped, judge_new
+
+pytest.importorskip("asv")
+
+HOUR = 3600 * 10**6
+
+
+def judged(project):
+    """Judge everything that is new, and return the alerts."""
+    while judge_new(project.server.service):
+        pass
+    return project.get("/alerts")["alerts"]
+
+
+def noisy(number, level):
+    """Return a level with noise of a hundredth, the same on every machine."""
+    return level * (1 + 0.01 * (((number * 7919) % 101) / 50 - 1))
+
+
+def test_a_step_for_the_worse_is_an_alert_and_one_for_the_better_is_none(project, documents):
+    """Told with both levels, the run at which it begins, and the owner of the project."""
+    project.ask("PATCH", "", 200, json={"owner": "decode team"})
+    for number in range(40):
+        worse = noisy(number, 1.0 if number < 25 else 1.5)
+        project.post("/runs", documents.run(number, tpot_s=worse, ttft_s=noisy(number, 2.0 if number < 25 else 1.0)))
+    (alert,) = judged(project)
+    assert (alert["metric"], alert["kind"], alert["state"], alert["owner"]) == (
+        "tpot_s", "change", "confirmed", "decode team",
+    )  # fmt: skip
+    assert alert["run"] == "run-000025"
+    assert alert["ratio"] == pytest.approx(1.5, rel=0.05)
+    assert judge_new(project.server.service) == 0
+
+
+def test_an_accepted_change_is_an_alert_no_more(project, documents):
+    """And stays so when more of the same comes."""
+    for number in range(40):
+        project.post("/runs", documents.run(number, value=noisy(number, 1.0 if number < 25 else 1.5)))
+    (alert,) = judged(project)
+    said = {"case": alert["case"], "metric": alert["metric"], "run": alert["run"], "reason": "as planned"}
+    project.post("/accepted", said)
+    project.post("/runs", documents.run(41, value=noisy(41, 1.5)))
+    assert [one["state"] for one in judged(project)] == ["accepted"]
+
+
+def test_an_exact_number_is_told_at_once_and_confirmed_by_the_next_run(project, documents):
+    """Compiles do not vary: one run is enough to ask, a second to call it a regression."""
+    for number in range(12):
+        project.post("/runs", documents.run(number, compiles_steady=0))
+    project.post("/runs", documents.run(12, compiles_steady=2))
+    assert [one["state"] for one in judged(project)] == ["open"]
+    project.post("/runs", documents.run(13, compiles_steady=2))
+    assert [(one["state"], one["run"]) for one in judged(project)] == [("confirmed", "run-000012")]
+
+
+def test_noise_is_no_alert(project, documents):
+    """Forty runs of the same speed."""
+    for number in range(40):
+        project.post("/runs", documents.run(number, value=noisy(number, 1.0)))
+    assert judged(project) == []
+
+
+def test_a_case_that_stops_is_an_alert_until_it_goes_on(project, documents):
+    """It came every hour, and then not for days."""
+    service, ahead = project.server.service, 0
+    clock = service.clock
+    try:
+        for number in range(8):
+            ahead = number * 2 * HOUR
+            object.__setattr__(service, "clock", lambda ahead=ahead: clock() + ahead)
+            project.post("/runs", documents.run(number))
+        find_stopped(service)
+        assert project.get("/alerts")["alerts"] == []
+        later = replace(service, clock=lambda: clock() + ahead + 72 * HOUR)
+        sweep(later)
+        (alert,) = project.get("/alerts", state="open")["alerts"]
+        assert (alert["kind"], alert["run"], alert["case"]) == ("stopped", "run-000007", "tiny/cached")
+        object.__setattr__(service, "clock", lambda: clock() + ahead + 73 * HOUR)
+        project.post("/runs", documents.run(9))
+        find_stopped(service)
+        assert project.get("/alerts", state="open")["alerts"] == []
+    finally:
+        object.__setattr__(service, "clock", clock)

@@ -1,0 +1,71 @@
+"""Secrets do not leave the machine: by the name of a field or variable, and by their look."""
+
+import json
+
+import pytest
+
+from qwenperf.store.scrub import REMOVED, scrub
+
+SECRETS = {
+    "github": "ghp_" + "a1B2" * 9,
+    "fine-grained": "github_pat_" + "a1B2_" * 9,
+    "gitlab": "glpat-" + "a1B2" * 6,
+    "hub": "hf_" + "a1B2" * 8,
+    "ours": "qpf_" + "a1B2" * 8,
+    "cloud": "AKIA" + "ABCD1234" * 2,
+    "chat": "xoxb-" + "1234567890-abc",
+    "signed": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+    "model": "sk-" + "a1B2" * 8,
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_what_looks_like_a_token_is_removed_wherever_it_is(secret):
+    """In an error message, a flag, a label or a finding, with the words around it kept."""
+    clean, removed = scrub({"cases": [{"error": f"could not read {secret} from the hub"}], "label": secret})
+    assert secret not in json.dumps(clean)
+    assert clean["cases"][0]["error"] == f"could not read {REMOVED} from the hub"
+    assert removed == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "hf_token", "AWS_SECRET_ACCESS_KEY", "db_password", "api_key", "apiKey", "signing-key", "KEY"]
+)
+def test_a_field_of_the_environment_with_a_secret_s_name_is_removed(name):
+    """Whatever its value looks like, at any depth."""
+    clean, removed = scrub({"environment": {"volatile": {name: "hunter2"}, "cpu_model": "a"}})
+    assert clean == {"environment": {"volatile": {name: REMOVED}, "cpu_model": "a"}}
+    assert removed == 1
+
+
+def test_words_about_tokens_stay():
+    """What a model reads and writes is what we measure."""
+    document = {
+        "cases": [{"spec": {"new_tokens": 32, "key": "q"}, "metrics": {"decode_tokens_per_s": {"value": 1.0}},
+                   "evidence": {"tokens": {"generated": [[1, 2]], "text": "the secret key of tokens=3"}},
+                   "findings": [{"message": "tokens=12 key=3", "advice": "pass --new-tokens=5"}]}],
+        "environment": {"xla_flags": "--xla_cpu_enable_fast_math=false", "tokens": 3},
+    }  # fmt: skip
+    assert scrub(document) == (document, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("HF_TOKEN=abcdef python run.py", f"HF_TOKEN={REMOVED} python run.py"),
+        ('export DB_PASSWORD="a b c" X=1', f"export DB_PASSWORD={REMOVED} X=1"),
+        ("git clone https://me:pass@example.org/x", f"git clone https://{REMOVED}@example.org/x"),
+        ("postgresql://u:p%40q@db:5432/x", f"postgresql://{REMOVED}@db:5432/x"),
+        ("Authorization: Bearer abcdefghijkl.mno", f"Authorization: Bearer {REMOVED}"),
+        ("https://example.org:8080/a@b", "https://example.org:8080/a@b"),
+    ],
+)
+def test_variables_and_addresses_in_text_lose_their_secret_only(text, kept):
+    """A command line or an address stays readable."""
+    assert scrub([text])[0] == [kept]
+
+
+def test_a_private_key_is_removed_whole():
+    """Also where it was cut off."""
+    text = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc"
+    assert scrub([f"log: {text}"])[0] == [f"log: {REMOVED}"]

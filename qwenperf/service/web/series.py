@@ -34,7 +34,8 @@ class _Wish:
 
     def wanted(self, now: int, limit: int) -> stored.Wanted:
         start = now - int(self.days) * DAY_US if self.days else None
-        return stored.Wanted(start=start, environment=self.environment or None, branch=self.branch or None, limit=limit)
+        environment = None if self.environment in {_ALL, ""} else self.environment
+        return stored.Wanted(start=start, environment=environment, branch=self.branch or None, limit=limit)
 
 
 def show(request: Request) -> Response:

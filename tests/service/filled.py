@@ -24,7 +24,7 @@ def push(service, project, record, kind="runs"):
     """Send a record and return its name."""
     answer = service.ask("POST", f"/api/v1/projects/{project}/{kind}", service.admin, content=dumps(record))
     assert answer.status_code == 201, answer.text
-    return answer.json()["id"]
+    return answer.json()["records"][0]["id"]
 
 
 def measured(samples, number, *, started, name="run", case=None, environment=None, branch="main"):

@@ -17,6 +17,7 @@ from qwenperf.gate.differences import environment_key
 from qwenperf.gate.verdict import worst
 from qwenperf.schema.codec import comparison_from_json, from_json
 from qwenperf.schema.comparison import COMPARISON_SCHEMA, ComparisonRecord
+from qwenperf.schema.hints import show
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
 from qwenperf.service.texts import label, record_name, words
 from qwenperf.service.times import microseconds
@@ -24,6 +25,9 @@ from qwenperf.service.writing_json import compact
 from qwenperf.store.rows import PointRow, Rows, moment, rows_of
 
 CASES_LIMIT, METRICS_LIMIT = 2000, 1000
+LARGEST = 1e150
+"""The square of a value, and means of many, must be numbers still."""
+
 _LEVEL = 3
 """Of compression: a record shrinks to a tenth at any level, and time counts here."""
 
@@ -99,7 +103,12 @@ def pack(document: Any) -> Content:
 
 def unpack(body: bytes) -> Any:
     """Return the JSON data that ``pack`` packed."""
-    return json.loads(zlib.decompress(body))
+    return json.loads(unpack_text(body))
+
+
+def unpack_text(body: bytes) -> bytes:
+    """Return the JSON text that ``pack`` packed."""
+    return zlib.decompress(body)
 
 
 def arrived_run(run: RunRecord, content: Content) -> ArrivedRun:
@@ -134,6 +143,8 @@ def _check_sizes(run: RunRecord) -> None:
         for name, metric in case.metrics.items():
             label(name, f"cases[{index}].metrics")
             label(metric.unit or "-", f"cases[{index}].metrics.{name}.unit")
+            if abs(metric.value) > LARGEST:
+                raise RecordError(f"cases[{index}].metrics.{name}.value is {show(metric.value)}; nothing is so large.")
 
 
 def _run_values(run: RunRecord, rows: Rows) -> Values:

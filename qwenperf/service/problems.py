@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qwenperf.errors import QwenperfError, RecordError, UnknownNameError, UsageError
+from qwenperf.service.texts import words
 
 RETRY_AFTER_S = 2
 
@@ -14,7 +15,8 @@ class Problem(Exception):  # noqa: N818  (the word of HTTP APIs)
 
     def __init__(self, status: int, error: str, advice: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(error)
-        self.status, self.error, self.advice = status, error, advice
+        # What was seen is told, and may be what no answer can hold.
+        self.status, self.error, self.advice = status, words(error), words(advice)
         self.headers = dict(headers or {})
 
     def __str__(self) -> str:

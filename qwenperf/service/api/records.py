@@ -8,7 +8,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Row
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from qwenperf.formats.foreign import Told
 from qwenperf.service.api import shapes
@@ -164,5 +164,6 @@ def comparison_record(request: Request) -> Response:
         return _record(connection, _comparison(request, connection))
 
 
-def _record(connection: Connection, row: Row[Any]) -> JSONResponse:
-    return JSONResponse(runs.record(connection, row.record_id), headers={"ETag": f'"{row.sha256}"'})
+def _record(connection: Connection, row: Row[Any]) -> Response:
+    text = runs.record_text(connection, row.record_id)
+    return Response(text, headers={"ETag": f'"{row.sha256}"'}, media_type="application/json")

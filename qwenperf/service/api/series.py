@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -106,6 +107,7 @@ def _beside(base: Row[Any] | None, head: Row[Any] | None) -> dict[str, Any]:
     known = head if head is not None else base
     assert known is not None
     ratio = None if base is None or head is None or base.value == 0 else head.value / base.value
+    ratio = None if ratio is None or not math.isfinite(ratio) else ratio
     return {
         "case": known.case,
         "metric": known.metric,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,8 @@ class Found:
     @property
     def ratio(self) -> float | None:
         """The new level as a multiple of the old."""
-        return self.after / self.before if self.before and self.after is not None else None
+        found = self.after / self.before if self.before and self.after is not None else None
+        return found if found is not None and math.isfinite(found) else None
 
 
 def keep(connection: Connection, series_row: Row[Any], kind: str, found: Sequence[Found], *, at: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select
 
-from qwenperf.service.arrivals import ArrivedRun, unpack
+from qwenperf.service.arrivals import ArrivedRun, unpack, unpack_text
 from qwenperf.service.db.points import keep_points
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import cases, records, runs, verdicts
@@ -95,7 +95,16 @@ def recent(
 
 def record(connection: Connection, record_id: int) -> Any:
     """Return the JSON data of a record."""
-    return unpack(connection.execute(select(records.c.body).where(records.c.id == record_id)).scalar_one())
+    return unpack(_body(connection, record_id))
+
+
+def record_text(connection: Connection, record_id: int) -> bytes:
+    """Return the JSON text of a record."""
+    return unpack_text(_body(connection, record_id))
+
+
+def _body(connection: Connection, record_id: int) -> bytes:
+    return connection.execute(select(records.c.body).where(records.c.id == record_id)).scalar_one()
 
 
 def cases_of(connection: Connection, run_id: int) -> Sequence[Row[Any]]:

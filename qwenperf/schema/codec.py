@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from qwenperf.errors import RecordError
 from qwenperf.schema.analysis import AOT_SCHEMA, AotCase, AotRecord
 from qwenperf.schema.checking import check_aot, check_comparison, check_run
 from qwenperf.schema.comparison import COMPARISON_SCHEMA, ComparisonRecord
-from qwenperf.schema.hints import show
+from qwenperf.schema.older import to_current
 from qwenperf.schema.reading import decode
 from qwenperf.schema.records import SCHEMA, CaseRecord, RunRecord
+from qwenperf.schema.series import Series
 from qwenperf.schema.writing import encode
 
 Record = TypeVar("Record")
@@ -47,6 +47,17 @@ def dumps(record: RunRecord | CaseRecord | ComparisonRecord | AotRecord | AotCas
     return _ARRAY_OF_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
 
 
+def series_to_json(series: Series) -> dict[str, Any]:
+    """Return a series as plain JSON data: keys of ``extra`` stand beside the others."""
+    written: dict[str, Any] = encode(series, Series, "", [])
+    return written
+
+
+def series_from_json(data: object, source: str = "") -> Series:
+    """Read a series from plain JSON data; errors as ``from_json``."""
+    return _read(data, Series, f"{source}: " if source else "")
+
+
 def from_json(data: object, source: str = "") -> RunRecord:
     """Read a run from plain JSON data. ``source`` is the file that messages name.
 
@@ -54,7 +65,7 @@ def from_json(data: object, source: str = "") -> RunRecord:
       RecordError: not a run of this schema; names the key path and what was seen.
     """
     prefix = f"{source}: " if source else ""
-    _check_schema(data, SCHEMA, prefix)
+    data = _current(data, SCHEMA, prefix)
     run = _read(data, RunRecord, prefix)
     try:
         check_run(run)
@@ -71,7 +82,7 @@ def case_from_json(data: object, source: str = "") -> CaseRecord:
 def comparison_from_json(data: object, source: str = "") -> ComparisonRecord:
     """Read a comparison from plain JSON data; errors as ``from_json``."""
     prefix = f"{source}: " if source else ""
-    _check_schema(data, COMPARISON_SCHEMA, prefix)
+    data = _current(data, COMPARISON_SCHEMA, prefix)
     comparison = _read(data, ComparisonRecord, prefix)
     try:
         check_comparison(comparison)
@@ -88,7 +99,7 @@ def comparison_loads(text: str, source: str = "") -> ComparisonRecord:
 def aot_from_json(data: object, source: str = "") -> AotRecord:
     """Read a record of compiled programs from plain JSON data; errors as ``from_json``."""
     prefix = f"{source}: " if source else ""
-    _check_schema(data, AOT_SCHEMA, prefix)
+    data = _current(data, AOT_SCHEMA, prefix)
     record = _read(data, AotRecord, prefix)
     try:
         check_aot(record)
@@ -107,11 +118,11 @@ def aot_case_from_json(data: object, source: str = "") -> AotCase:
     return _read(data, AotCase, f"{source}: " if source else "")
 
 
-def _check_schema(data: object, known: str, prefix: str) -> None:
-    seen = data.get("schema") if isinstance(data, Mapping) else None
-    if seen != known:
-        message = f"{prefix}schema is {show(seen)}; this version reads {known!r}."
-        raise RecordError(message, advice="Read it with the qwenperf that wrote it, or measure again.")
+def _current(data: object, known: str, prefix: str) -> object:
+    try:
+        return to_current(data, known)
+    except RecordError as error:
+        raise RecordError(prefix + error.message, advice=error.advice) from None
 
 
 def loads(text: str, source: str = "") -> RunRecord:

@@ -27,9 +27,17 @@ COMMANDS = {
     "compare": "Measure two revisions or engines together and say what changed.",
     "doctor": "Look this machine over: software, noise, what it can tell apart.",
     "explain": "Tell the verdicts of a comparison in words.",
+    "report": "Write the page of a saved run or comparison.",
     "trace": "Show, compare, open, list and prune traces.",
     "gate": "Judge a saved run again, with these or other budgets.",
     "budgets": "Propose budgets from a saved run.",
+    "convert": "Read and write other tools' results: asv, pytest-benchmark, Bencher and more.",
+    "history": "Show a metric of a case over time.",
+    "merge": "Put the runs of a sharded job together.",
+    "store": "Keep runs in a folder or at a URL.",
+    "push": "Send runs to a benchmark service.",
+    "serve": "Start a benchmark service: one place for the runs of every machine.",
+    "db": "Upgrade, back up and restore a service's database.",
     "weights": "Fetch the real SmolLM2 weights and check them.",
 }
 """Each command is ``qwenperf.cli.<name>.command``; the help is here so that ``--help`` imports none of them."""

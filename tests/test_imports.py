@@ -48,7 +48,7 @@ def test_importing_the_package_loads_nothing_heavy():
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize("module", ["qwenperf.cli", "qwenperf.pytest_plugin", "benchmarks.ladder"])
+@pytest.mark.parametrize("module", ["qwenperf.cli", "qwenperf.pytest_plugin", "benchmarks.suite.ladder"])
 def test_edges_start_without_jax(module, repository):
     """Help, test collection and benchmark listing wait for no JAX."""
     done = run_python(

@@ -25,6 +25,8 @@ COMMANDS = {
     "run": "Measure the cases of a suite, judge them, and keep a trace.",
     "aot": "Compile a case's programs for chips that are not here, and judge them.",
     "compare": "Measure two revisions or engines together and say what changed.",
+    "bisect": "Find the commit that changed a metric of a case.",
+    "upgrade": "Run the same code under several versions of JAX and say what each changes.",
     "doctor": "Look this machine over: software, noise, what it can tell apart.",
     "explain": "Tell the verdicts of a comparison in words.",
     "report": "Write the page of a saved run or comparison.",

@@ -92,8 +92,9 @@ def make_run(
 
 
 def run_id(created_at: str, tool: str, data: Any) -> str:
-    """Return an id that sorts by time and is the same whenever the same data are read."""
-    digest = hashlib.sha256(json.dumps([tool, plain(data)], sort_keys=True).encode()).hexdigest()[:6]
+    """Return an id that sorts by time and is the same whenever the same data are read, 0 and 0.0 being the same."""
+    floats = json.loads(json.dumps([tool, plain(data)]), parse_int=float)
+    digest = hashlib.sha256(json.dumps(floats, sort_keys=True).encode()).hexdigest()[:6]
     return f"{datetime.fromisoformat(created_at).astimezone(UTC):%Y%m%dT%H%M%SZ}-{digest}"
 
 

@@ -1,85 +1,107 @@
-"""The ASV suite, as far as it can be told without measuring."""
+"""Our own ASV suite: what it tracks, and what asv makes of it on commits of this repository."""
 
 import math
+import os
+import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
-from qwenperf.schema.metrics import REGISTRY, Direction
-from qwenperf.schema.records import CaseRecord, Evidence, Status, metric
+from qwenperf.asv_plugin import TRACKED, measure
+from qwenperf.errors import MeasurementError
 from qwenperf.workloads.case import ENGINES
+from qwenperf.workloads.suites import ladder
+
+IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@b")
 
 
 @pytest.fixture(scope="module")
 def suite(repository):
     sys.path.insert(0, str(repository))
-    from benchmarks import ladder
+    from benchmarks.suite import ladder
 
     return ladder
 
 
-def test_every_tracked_metric_is_in_the_registry(suite):
-    """ASV shows our metrics under our definitions."""
-    assert [tracked.metric for tracked in suite.TRACKED if tracked.metric not in REGISTRY] == []
-
-
-def test_versions_and_units_are_explicit(suite):
-    """A series ends when somebody says so, and not when a line of code is moved."""
-    benchmarks = [getattr(suite.Ladder, f"track_{tracked.name}") for tracked in suite.TRACKED]
-    assert [benchmark.version for benchmark in benchmarks] == [tracked.version for tracked in suite.TRACKED]
-    assert all(benchmark.unit and benchmark.pretty_name for benchmark in benchmarks)
-
-
-def test_every_number_gets_better_downwards(suite):
-    """ASV takes lower for better, so that a metric that rises when it improves is turned round."""
-    for tracked in suite.TRACKED:
-        worse, better = (1.0, 0.0) if REGISTRY[tracked.metric].direction is Direction.LOWER else (0.0, 1.0)
-        assert tracked.value({tracked.metric: better}) < tracked.value({tracked.metric: worse})
-        assert tracked.value({tracked.metric: better}) == 0
-
-
-def test_only_shares_are_turned_round(suite):
-    """One minus a number means something for shares only."""
-    turned = {tracked.metric for tracked in suite.TRACKED if REGISTRY[tracked.metric].direction is Direction.HIGHER}
-    assert {REGISTRY[name].unit for name in turned} == {"ratio"}
-
-
-def test_what_was_not_measured_is_no_point_in_a_graph(suite):
-    """An engine without a cache has no cache bytes, rather than none of them."""
-    assert all(math.isnan(tracked.value({})) for tracked in suite.TRACKED)
-
-
-def test_each_rung_is_tracked(suite):
-    """The suite follows the list of rungs."""
+def test_each_rung_is_tracked_in_every_quantity(suite):
+    """The suite follows the list of rungs; deterministic quantities come from the same measurement as timed ones."""
     assert suite.Ladder.params == (list(ENGINES),)
-
-
-@pytest.mark.parametrize(
-    ("broken", "told"),
-    [
-        ({"evidence": Evidence(voids=("request: trial 1: grow compiled",))}, "a/cached: a void window: request: trial"),
-        ({"status": Status.TIMED_OUT, "error": "killed"}, "a/cached: killed"),
-    ],
-)
-def test_a_case_without_all_its_numbers_ends_the_run(suite, broken, told):
-    """A void window leaves metrics out, which must not become a silent gap in a graph."""
-    whole = CaseRecord(id="a/naive", spec={"engine": "naive"}, metrics={"tpot_s": metric("tpot_s", 0.5)})
-    assert suite.numbers([whole]) == {"naive": {"tpot_s": 0.5}}
-    with pytest.raises(RuntimeError, match=told):
-        suite.numbers([whole, CaseRecord(id="a/cached", spec={"engine": "cached"}, **broken)])
+    assert {f"track_{name}" for name in ("ms_per_token", "shown_tokens_per_s", "cache_bytes")} <= set(dir(suite.Ladder))
+    assert suite.Ladder.setup_cache.timeout >= suite.CASE_LIMIT_S * len(ENGINES)
 
 
 @pytest.mark.slow
-def test_the_suite_measures_a_rung(suite):
+def test_a_rung_is_measured_for_every_quantity(suite):
     """A real case ends in a number for every tracked metric."""
-    cases = suite.ladder("tiny", suite.WORKLOAD, engines=("cached",), trials=2)
-    values = suite.measure(cases)["cached"]
-    assert [tracked.name for tracked in suite.TRACKED if not math.isfinite(tracked.value(values))] == []
+    (case,) = ladder("tiny", suite.WORKLOAD, engines=("cached",), trials=2)
+    values = measure({"cached": case})["cached"]
+    assert [tracked.name for tracked in TRACKED if not math.isfinite(tracked.value(values))] == []
 
 
 @pytest.mark.slow
 def test_a_case_that_fails_fails_the_suite(suite):
     """A history with silent gaps is worse than a run that ends."""
-    cases = suite.ladder("tiny", suite.WORKLOAD, engines=("cached",), time_limit_s=0.2)
-    with pytest.raises(RuntimeError, match="tiny/cached"):
-        suite.measure(cases)
+    (case,) = ladder("tiny", suite.WORKLOAD, engines=("cached",), time_limit_s=0.2)
+    with pytest.raises(MeasurementError, match="tiny/cached"):
+        measure({"cached": case})
+
+
+@pytest.fixture(scope="module")
+def clone(repository, tmp_path_factory):
+    """This repository's last commits, in a checkout of their own, which is asv's home too."""
+    folder = tmp_path_factory.mktemp("clone") / "r"
+    subprocess.run(("git", "clone", "--quiet", "--shared", str(repository), str(folder)), check=True)
+    return folder
+
+
+def commit(folder, message):
+    subprocess.run(("git", *IDENTITY, "commit", "--quiet", "--all", "--message", message), cwd=folder, check=True)
+
+
+def at_home(folder):
+    """Return a home where asv keeps its list of machines; pip's settings stay where they are."""
+    home = Path.home()
+    elsewhere = {"XDG_CONFIG_HOME": str(home / ".config"), "XDG_CACHE_HOME": str(home / ".cache")}
+    return {"HOME": str(folder.parent)} | {name: os.environ.get(name) or place for name, place in elsewhere.items()}
+
+
+def asv(folder, *words):
+    """Run asv on one rung only, with this environment's packages."""
+    told = at_home(folder) | {"QWENPERF_ASV_ONLY": "cached", "ASV_PACKAGES_OF": sys.prefix}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ASV_", "QWENPERF_"))}
+    return subprocess.run(
+        (sys.executable, "-m", "asv", *words), cwd=folder, check=False, capture_output=True, text=True, env=kept | told
+    )
+
+
+FACTS = r"track_(cache_bytes|steady_compiles|tokens_unequal)\('cached'\)"
+"""Benchmarks that are the same whenever they are run: anything asv says of them is about the code."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sysconfig.get_python_version() != "3.11", reason="asv.here.json names Python 3.11")
+def test_asv_continuous_compares_commits_of_this_repository(clone):
+    """A change of a document changes nothing; a cache of twice the size is a regression, by name."""
+    machine = subprocess.run(
+        (sys.executable, "-m", "qwenperf.asv_plugin"), cwd=clone.parent, check=True, capture_output=True, text=True,
+        env=os.environ | at_home(clone),
+    ).stdout.strip()  # fmt: skip
+    options = ("--config", "asv.here.json", "--machine", machine, "--bench", FACTS, "--show-stderr")
+    with (clone / "README.md").open("a") as readme:
+        readme.write("\nOne more line.\n")
+    commit(clone, "Say more")
+    same = asv(clone, "continuous", *options, "HEAD~1", "HEAD")
+    assert same.returncode == 0, same.stdout + same.stderr
+    assert "BENCHMARKS NOT SIGNIFICANTLY CHANGED" in same.stdout
+    build = clone / "qwenperf" / "decode" / "build.py"
+    before, after = "check_capacity(capacity,", "check_capacity(capacity and capacity + 64,"
+    text = build.read_text()
+    assert before in text
+    build.write_text(text.replace(before, after))
+    commit(clone, "Make room")
+    worse = asv(clone, "continuous", *options, "HEAD~1", "HEAD")
+    assert worse.returncode == 1, worse.stdout + worse.stderr
+    assert "track_cache_bytes('cached')" in worse.stdout
+    assert "track_tokens_unequal" not in worse.stdout.split("Change")[-1]

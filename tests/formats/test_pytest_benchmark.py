@@ -1,6 +1,7 @@
 """pytest-benchmark's JSON: what it writes here and now, round and back into its own reader."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -15,6 +16,9 @@ from qwenperf.schema.metrics import Direction
 from qwenperf.schema.records import CaseRecord, Metric, RunRecord, metric
 
 TOLD = Told(modified_at="2026-01-02T03:04:05+00:00")
+
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""No plugin but the one in question: starting all of them takes seconds."""
 
 SUITE = """
 import pytest
@@ -40,10 +44,10 @@ def written(tmp_path_factory):
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
     for words in (("init", "-q", "-b", "trunk"), ("add", "."), (*identity, "commit", "-qm", "x")):
         subprocess.run(("git", *words), cwd=folder, check=True)
-    options = ("-q", "-p", "no:qwenperf", "-p", "no:cacheprovider", "-p", "no:xdist")
+    options = ("-q", "-p", "pytest_benchmark.plugin", "-p", "no:cacheprovider")
     subprocess.run(
         (sys.executable, "-m", "pytest", *options, "--benchmark-json=out.json", "--benchmark-save-data", "test_it.py"),
-        cwd=folder, check=True, capture_output=True,
+        cwd=folder, check=True, capture_output=True, env=os.environ | ALONE,
     )  # fmt: skip
     return folder / "out.json"
 
@@ -86,7 +90,7 @@ def test_a_live_file_is_the_same_after_a_round_through_run_json(written, tmp_pat
     (storage / "0001_a.json").write_text(text)
     (storage / "0002_b.json").write_text(document.text)
     words = (sys.executable, "-m", "pytest_benchmark", "--storage", str(tmp_path), "compare", "--columns=median")
-    done = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True)
+    done = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True, env=os.environ | ALONE)
     assert done.stdout.count("test_sum[10]") == 2
 
 

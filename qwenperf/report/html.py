@@ -67,7 +67,7 @@ def comparison_page(comparison: ComparisonRecord, place: Place | None = None) ->
 
 
 def _page(template: str, record: RunRecord | ComparisonRecord, place: Place, **known: Any) -> str:
-    environment, style, policy = _templates()
+    environment, style, policy = templates()
     page = environment.get_template(template)
     links = {name: place.href(name) for name in (place.record, "logs", "plugins/profile") if name}
     chart = {"width": WIDTH, "height": HEIGHT}
@@ -75,7 +75,7 @@ def _page(template: str, record: RunRecord | ComparisonRecord, place: Place, **k
 
 
 @functools.cache
-def _templates() -> tuple[Environment, Markup, str]:
+def templates() -> tuple[Environment, Markup, str]:
     """Return the templates, the style sheet, and the policy that allows this one and nothing else."""
     environment = Environment(
         loader=PackageLoader("qwenperf.report"),

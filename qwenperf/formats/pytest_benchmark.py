@@ -185,7 +185,14 @@ def _written(case: CaseRecord) -> dict[str, Any]:
     stats = {**_spread(main), **values, **kept.get("stats", {})}
     if main.samples:
         stats["data"] = list(main.samples)
-    fields = {"group": None, "name": case.id, "fullname": case.id, "params": None, "param": None, "options": {}}
+    fields: dict[str, Any] = {
+        "group": None,
+        "name": case.id,
+        "fullname": case.id,
+        "params": None,
+        "param": None,
+        "options": {},
+    }
     extra = {"extra_info": {_OURS: {"id": case.id, "metrics": _told(case)}}} if not kept else {}
     return {**fields, **extra, **{key: value for key, value in kept.items() if key != "stats"}, "stats": stats}
 

@@ -35,7 +35,7 @@ def series_plot(
         canvas.draw(point, column, scale)
     labels = {0: scale.high, height // 2: scale.at(1 - (height // 2 + 0.5) / height), height - 1: scale.low}
     for row in range(height):
-        label = units.quantity(labels[row], series.unit).removesuffix(f" {series.unit}") if row in labels else ""
+        label = _label(labels[row], series.unit) if row in labels else ""
         yield Text(f"{label[: _LABEL - 2]:>{_LABEL - 2}} ", no_wrap=True).append_text(canvas.line(row))
     if changes:
         marks = {columns[place] // canvas.across for place in changes if 0 <= place < len(columns)}
@@ -92,11 +92,16 @@ class _Canvas:
         points, intervals = self._points.intersection(cells), self._intervals.intersection(cells)
         if not points and not intervals:
             return " ", ""
-        style = "bold" if points else "dim"
-        if self._plain:
-            return ("*" if points else ":"), style
-        bits = sum(_DOTS[line % self._down][column % self.across] for column, line in points | intervals)
-        return chr(_BRAILLE + bits), style
+        if not points:
+            return (":" if self._plain else "┊"), "dim"
+        bits = sum(_DOTS[line % self._down][column % self.across] for column, line in points) if not self._plain else 0
+        return ("*" if self._plain else chr(_BRAILLE + bits)), "bold"
+
+
+def _label(value: float, unit: str) -> str:
+    """Write a value short; where its unit does not change with its size, the title has it."""
+    label = units.quantity(value, unit)
+    return label if unit in {"s", "bytes"} else label.removesuffix(f" {unit}")
 
 
 def _date(point: Point) -> str:

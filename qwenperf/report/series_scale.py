@@ -17,8 +17,10 @@ class Scale:
 
     def share(self, value: float) -> float:
         """Return where ``value`` lies: 0 at the lower edge, 1 at the upper; halves keep huge values finite."""
-        share = (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
-        return min(max(share, 0.0), 1.0)
+        span = self.high / 2 - self.low / 2
+        if span == 0:  # the smallest numbers that there are
+            return float(value > self.low)
+        return min(max((value / 2 - self.low / 2) / span, 0.0), 1.0)
 
     def at(self, share: float) -> float:
         """Return the value at a share of the height."""

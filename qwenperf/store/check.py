@@ -25,13 +25,14 @@ def check_store(store: DirectoryStore) -> tuple[list[Problem], int]:
 
 
 def _problems(store: DirectoryStore, runs: Sequence[StoredRun]) -> Iterator[Problem]:
-    points = 0
+    points, all_read = 0, not store.problems()
     for known in runs:
         try:
             record = store.read(known.folder)
             rows = rows_of(record, known.folder)
         except RecordError as error:
             yield Problem(folder=known.folder, message=str(error))
+            all_read = False
             continue
         points += len(rows.points)
         if rows.run != known:
@@ -40,5 +41,5 @@ def _problems(store: DirectoryStore, runs: Sequence[StoredRun]) -> Iterator[Prob
             message = f"holds run {record.id}; added again, it would be there twice: rename the folder."
             yield Problem(folder=known.folder, message=message)
     counted = store.counts()["points"]
-    if counted != points and not store.problems():
+    if counted != points and all_read:
         yield Problem(folder="(all)", message=f"the runs have {points} points and the index {counted}: {_STALE}")

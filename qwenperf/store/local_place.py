@@ -68,7 +68,7 @@ class LocalPlace:
         """
         made = self._root / f"{_UNFINISHED}{folder}-{secrets.token_hex(4)}"
         with asking(self.url, "write to"):
-            self._root.mkdir(parents=True, exist_ok=True)
+            self._make_root()
             try:
                 made.mkdir()
                 for name, file in files.items():
@@ -105,7 +105,7 @@ class LocalPlace:
         """Write a file beside the folders."""
         made = self._root / f"{_UNFINISHED}{name}-{secrets.token_hex(4)}"
         with asking(self.url, "write to"):
-            self._root.mkdir(parents=True, exist_ok=True)
+            self._make_root()
             try:
                 _write(made, data)
                 made.replace(self._root / name)
@@ -125,6 +125,12 @@ class LocalPlace:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+
+    def _make_root(self) -> None:
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:  # by this name a run is told that is there already
+            raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", str(self._root)) from error
 
 
 def _copy(file: Path, target: Path) -> None:

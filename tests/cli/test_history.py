@@ -57,7 +57,7 @@ def test_json_is_the_series():
         "s",
         "lower",
     )
-    assert [point["value"] for point in series["points"]] == [0.012, 0.013]
+    assert [point["value"] for point in series["points"]] == pytest.approx([0.012, 0.013])
     assert series["points"][1]["commit"] == f"{3:040x}"
     assert series["points"][1]["interval"] == pytest.approx([0.0117, 0.0143])
     assert series["changes"] == []

@@ -51,9 +51,8 @@ def shown(renderables, width=80):
 def test_the_plain_drawing_rises_where_the_values_do():
     """One letter a point, the lowest at the bottom left, the highest at the top right."""
     points = tuple(Point(value=float(v), run=str(v), measured_at="2026-01-01") for v in range(5))
-    lines = [line.plain for line in series_plot(series_of(points=points), plain=True, width=16, height=5)]
-    grid = [line[10:].ljust(5) for line in lines[:5]]
-    assert [row.index("*") for row in grid] == [4, 3, 2, 1, 0]
+    lines = [line.plain for line in series_plot(series_of(points=points), plain=True, width=21, height=5)]
+    assert [line[10:].index("*") for line in lines[:5]] == [9, 7, 4, 2, 0]
     assert lines[0].startswith("   4.00 s")
 
 
@@ -70,7 +69,7 @@ def test_changes_are_marked_below_their_points():
     """By a sign and a word, not by colour alone."""
     lines = [line.plain for line in series_plot(series_of(*range(1, 11)), changes=[9], plain=True, width=40)]
     assert lines[-2].startswith("   change")
-    assert lines[-2].index("^") == lines[0].index("*")
+    assert lines[-2].index("^") == max(line.rfind("*") for line in lines[:-2])
 
 
 @pytest.mark.parametrize(

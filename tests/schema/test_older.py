@@ -6,7 +6,7 @@ from qwenperf.errors import RecordError
 from qwenperf.schema.older import STEPS, to_current
 
 PLANTED = {
-    "qwenperf.run.v1": ("qwenperf.run.v2", lambda data: {**data, "two": data.pop("one")}),
+    "qwenperf.run.v1": ("qwenperf.run.v2", lambda data: {"two": data["one"]}),
     "qwenperf.run.v2": ("qwenperf.run.v3", lambda data: {**data, "three": True}),
 }
 

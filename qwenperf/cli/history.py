@@ -63,6 +63,7 @@ def command(
     cases = _cases(store, case)
     if case is None:
         return _list(store, cases, as_json=as_json)
+    drawn: list[tuple[Series, tuple[int, ...]]]
     if metric is None:
         drawn = [(store.series(one, name, window), ()) for one in cases for name in store.cases()[one]]
     else:

@@ -14,7 +14,7 @@ from qwenperf.store.base import RECORD
 from qwenperf.store.places import LIST, asking, said
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
+    from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 
 _WHOLE = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss", "http", "https"}
 """Kinds of places that show an object only when all of it is written."""

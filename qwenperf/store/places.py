@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from qwenperf.errors import QwenperfError, StoreError, nearest_advice
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
+    from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 
 LIST = "list the store"
 
@@ -87,7 +87,7 @@ def open_place(url: str) -> Place:
 
 def _driver(url: str, scheme: str) -> tuple[AbstractFileSystem, str]:
     import fsspec
-    from fsspec.registry import known_implementations, registry
+    from fsspec.registry import known_implementations, registry  # type: ignore[import-untyped]
 
     schemes = (*known_implementations, *registry)
     if scheme.rsplit("::", maxsplit=1)[-1] not in schemes:

@@ -34,7 +34,7 @@ def newest_report(case: str, found: Iterable[Series]) -> Iterator[RenderableType
     """Yield a row a metric of one case: the newest value, and what it is to the one before."""
     yield Text(printable(case), style="bold", no_wrap=True)
     table = Table(box=None, pad_edge=False)
-    for name in ("metric", "newest", "to the one before", "better", "points"):
+    for name in ("metric", "newest", "step", "better", "points"):
         table.add_column(name, overflow="fold", justify="left" if name in {"metric", "better"} else "right")
     for series in found:
         changed = changes_to_before(series)[-1]
@@ -64,7 +64,7 @@ def percent(value: float, base: float | None) -> str:
     share = 0.0 if base == 0 else (value / 2 - base / 2) / (abs(base) / 2)
     if base == 0 or abs(share) > 1e4:
         return "up" if value > base else "down"
-    return f"{share:+.1%}" if abs(share) >= 5e-4 else f"{100 * share:+.0e}%"
+    return f"{share:+.1%}" if abs(share) >= 5e-4 else f"{100 * share:+.1g}%"
 
 
 def spread(point: Point) -> str:
@@ -104,7 +104,7 @@ def _table(series: Series, changes: set[int]) -> Table:
     )
     table = Table(box=None, pad_edge=False)
     for name, right in columns(machines=machines, branches=branches):
-        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name != "branch")
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=bool(name))
     for cells in rows(series, changes, machines=machines, branches=branches):
         table.add_row(*map(printable, cells))
     return table
@@ -112,7 +112,7 @@ def _table(series: Series, changes: set[int]) -> Table:
 
 def columns(*, machines: bool, branches: bool) -> Iterator[tuple[str, bool]]:
     """Yield the heads of a table of points, and whether they are of numbers."""
-    yield from (("date", False), ("commit", False), ("value", True), ("interval", True), ("to the one before", True))
+    yield from (("date", False), ("commit", False), ("value", True), ("interval", True), ("step", True))
     if machines:
         yield ("environment", False)
     if branches:

@@ -33,13 +33,15 @@ class Running:
     def __init__(self, url, admin, clock, issuer):
         self.url, self.admin, self.clock, self.issuer = url, admin, clock, issuer
         self.service = None
+        self.client = httpx.Client(base_url=url, timeout=20)
 
     def ask(self, method, path, token=None, **more):
         """Send a request, with a token or without, and return the answer."""
         headers = {"Accept": "application/json"} | more.pop("headers", {})
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=20, **more)
+        self.client.cookies.clear()
+        return self.client.request(method, path, headers=headers, **more)
 
     def token(self, scope, project=None, **more):
         """Return a new token of a project, or of the service."""
@@ -67,7 +69,8 @@ def serving(settings, clock=None, issuer=None):
     try:
         found = Running(f"http://127.0.0.1:{port}", admin, clock, issuer)
         found.service = service
-        yield found
+        with found.client:
+            yield found
     finally:
         server.should_exit = True
         thread.join(20)

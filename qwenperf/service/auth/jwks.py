@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import httpx
@@ -28,6 +29,11 @@ class KeysUnavailableError(Exception):
     """The issuer's keys could not be had: it did not answer, or not as an issuer does."""
 
 
+@cache
+def _client() -> httpx.Client:
+    return httpx.Client(timeout=5.0, follow_redirects=False, headers={"Accept": "application/json"})
+
+
 def fetch_json(url: str) -> Mapping[str, Any]:
     """Return the JSON object at ``url``; redirects are not followed.
 
@@ -35,7 +41,7 @@ def fetch_json(url: str) -> Mapping[str, Any]:
       KeysUnavailableError: no answer within 5 s, too large a one, or none that is an object.
     """
     try:
-        with httpx.stream("GET", url, timeout=5.0, headers={"Accept": "application/json"}) as response:
+        with _client().stream("GET", url) as response:
             response.raise_for_status()
             body = bytearray()
             for chunk in response.iter_bytes():

@@ -18,6 +18,8 @@ NAMES = (
     "qwenperf/schema/run.v1.json",
     "qwenperf/schema/comparison.v1.json",
     "qwenperf/schema/aot.v1.json",
+    "qwenperf/schema/bisection.v1.json",
+    "qwenperf/schema/upgrade.v1.json",
 )
 
 

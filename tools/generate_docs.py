@@ -18,7 +18,14 @@ import click
 
 from qwenperf.cli import main as command
 from qwenperf.schema.metrics import REGISTRY, Kind, MetricDefinition
-from qwenperf.schema.published import aot_schema, comparison_schema, run_schema
+from qwenperf.schema.published import (
+    aot_schema,
+    bisection_schema,
+    comparison_schema,
+    regressions_schema,
+    run_schema,
+    upgrade_schema,
+)
 from qwenperf.workloads.approximate import LOGIT_ERROR
 from qwenperf.workloads.claims import CLAIMS, SIZE_CLAIMS, Source
 from qwenperf.workloads.engine import RUNGS, EngineSettings
@@ -130,6 +137,21 @@ def aot_schema_file() -> str:
     return json.dumps(aot_schema(), indent=2) + "\n"
 
 
+def bisection_schema_file() -> str:
+    """Return qwenperf/schema/bisection.v1.json."""
+    return json.dumps(bisection_schema(), indent=2) + "\n"
+
+
+def regressions_schema_file() -> str:
+    """Return qwenperf/schema/regressions.v1.json."""
+    return json.dumps(regressions_schema(), indent=2) + "\n"
+
+
+def upgrade_schema_file() -> str:
+    """Return qwenperf/schema/upgrade.v1.json."""
+    return json.dumps(upgrade_schema(), indent=2) + "\n"
+
+
 def commands_page() -> str:
     """Return docs/cli.md: the help of every command, as people see it at 80 columns."""
     parts = ["# Commands\n\nMade from the commands' own help by `tools/generate_docs.py`.\n"]
@@ -159,6 +181,9 @@ FILES: dict[str, Callable[[], str]] = {
     "qwenperf/schema/run.v1.json": schema_file,
     "qwenperf/schema/comparison.v1.json": comparison_schema_file,
     "qwenperf/schema/aot.v1.json": aot_schema_file,
+    "qwenperf/schema/bisection.v1.json": bisection_schema_file,
+    "qwenperf/schema/regressions.v1.json": regressions_schema_file,
+    "qwenperf/schema/upgrade.v1.json": upgrade_schema_file,
 }
 
 

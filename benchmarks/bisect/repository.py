@@ -84,8 +84,8 @@ def _plant(place: Path, products: float) -> None:
 
 
 def _touch(place: Path, number: int, draw: random.Random) -> None:
-    """Change what a commit changes that costs nothing: a comment at the end of some files, the lines of others."""
-    files = sorted((place / "qwenperf").rglob("*.py"))
+    """Change what costs nothing: a comment at the end of some files."""
+    files = sorted(file for file in (place / "qwenperf").rglob("*.py") if file.name != "planted.py")
     for file in draw.sample(files, 3):
         with file.open("a", encoding="utf-8") as open_file:
             open_file.write(f"\n# Change {number} was here.\n")

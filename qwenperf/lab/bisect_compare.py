@@ -9,6 +9,7 @@ from pathlib import Path
 
 from qwenperf.gate.comparison import ENVIRONMENT
 from qwenperf.gate.speed import GATE as SPEED
+from qwenperf.gate.speed import token_times
 from qwenperf.lab.bisect_probe import Measured
 from qwenperf.lab.compare import Comparison, create_folder, same_code
 from qwenperf.lab.compare import Listener as PairListener
@@ -21,6 +22,7 @@ from qwenperf.schema.comparison import ComparisonRecord
 from qwenperf.schema.records import Outcome
 from qwenperf.stats.sequential import Decision
 from qwenperf.stats.spending import Plan
+from qwenperf.traces.diff import top_lines
 from qwenperf.workloads.case import Case
 
 SOFTWARE = ("jax", "jaxlib", "libtpu", "python")
@@ -78,9 +80,18 @@ def measured(record: ComparisonRecord, folder: str) -> Measured:
         high=_bound(seen.get("high")),
         pairs=sum(pair.failed is None for pair in record.pairs),
         why=speed.summary,
-        lines=speed.detail,
+        lines=_slower(record) if speed.outcome is Outcome.FAIL else (),
         folder=folder,
     )
+
+
+def _slower(record: ComparisonRecord) -> tuple[str, ...]:
+    """Return what takes longer in head, from the traces of the confirmation; nothing where there are none."""
+    case = record.cases[0]
+    summaries = case.extra.get("trace_summaries")
+    if not isinstance(summaries, Mapping):
+        return ()
+    return top_lines(summaries.get("base"), summaries.get("head"), timed=token_times(record.pairs, case))
 
 
 @dataclass(kw_only=True)

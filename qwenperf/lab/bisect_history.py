@@ -8,7 +8,7 @@ from qwenperf.errors import UsageError
 from qwenperf.lab.revisions import Repository, git
 from qwenperf.schema.bisection import CommitRecord
 
-_FORM = "%H%x1f%P%x1f%an%x1f%aI%x1f%s%x1e"
+_FORM = "%H%x00%P%x00%an%x00%aI%x00%s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ def _merge_base(repository: Repository, old: str, new: str) -> str:
 
 def _log(repository: Repository, *arguments: str) -> tuple[CommitRecord, ...]:
     told = git(repository.root, "log", "--no-show-signature", f"--format={_FORM}", *arguments, "--")
-    fields = [entry.strip("\n").split("\x1f") for entry in told.split("\x1e") if entry.strip("\n")]
+    fields = [line.split("\0") for line in told.split("\n")]
     return tuple(
         CommitRecord(sha=sha, parents=tuple(parents.split()), author=author, date=date, subject=subject)
         for sha, parents, author, date, subject in fields

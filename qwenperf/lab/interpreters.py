@@ -25,6 +25,7 @@ LEAST = (3, 11)
 NEWEST_TRIED = 20
 _LIMIT_S = 120
 _ASK = "import json, sys; print(json.dumps([sys.version, list(sys.version_info[:2]), sys.implementation.name]))"
+_NUMBER = re.compile(r"(\d+)\.(\d+)")
 _NEEDED = re.compile(r"Python\s*((?:[<>=!~]=?\s*[\d.]+\s*,?\s*)+)")
 
 
@@ -82,8 +83,9 @@ def interpreters() -> tuple[Interpreter, ...]:
     """Return the Pythons of this machine, one a version: ours, then the nearest first."""
     ours = Interpreter(path=sys.executable, version=sys.version, number=sys.version_info[:2])
     found = {ours.number: ours}
-    for path in _paths():
-        one = ask(path)
+    for path, number in _paths():
+        # Not asked where its place tells that it is one too many: pyenv's own scripts take long.
+        one = ask(path) if number not in found and number >= LEAST else None
         if one is not None and one.number >= LEAST:
             found.setdefault(one.number, one)
     others = [one for one in found.values() if one is not ours]
@@ -105,17 +107,21 @@ def ask(path: str) -> Interpreter | None:
     return Interpreter(path=path, version=version, number=(number[0], number[1]))
 
 
-def _paths() -> Iterator[str]:
+def _paths() -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield places of interpreters, and the versions that they are of by their names."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    for path in sorted(pyenv.glob("versions/3.*/bin/python3"), reverse=True):
+        named = _NUMBER.match(path.parts[-3])
+        if named:
+            yield str(path), (int(named[1]), int(named[2]))
     for minor in range(LEAST[1], NEWEST_TRIED):
         found = shutil.which(f"python{LEAST[0]}.{minor}")
         if found:
-            yield found
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    yield from sorted((str(path) for path in pyenv.glob("versions/3.*/bin/python3")), reverse=True)
+            yield found, (LEAST[0], minor)
     yield from _of_uv()
 
 
-def _of_uv() -> Iterator[str]:
+def _of_uv() -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield the interpreters that uv has installed or found; it downloads none."""
     uv = find_uv()
     if uv is None:
@@ -126,7 +132,10 @@ def _of_uv() -> Iterator[str]:
         listed = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return
-    yield from (one["path"] for one in listed if isinstance(one, dict) and one.get("path"))
+    for one in listed:
+        named = _NUMBER.match(str(one.get("version"))) if isinstance(one, dict) else None
+        if named and one.get("path"):
+            yield one["path"], (int(named[1]), int(named[2]))
 
 
 def find_uv() -> str | None:

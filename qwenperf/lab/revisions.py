@@ -10,13 +10,11 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +22,9 @@ from typing import Any
 
 from qwenperf.errors import EnvironmentUnfitError, MeasurementError, UsageError
 from qwenperf.lab.commit import describe_commit
+from qwenperf.lab.interpreters import find_uv
 from qwenperf.lab.sides import Side
+from qwenperf.models.weights import cache_folder
 
 WORKING_TREE = "."
 """The revision that is the checkout as it lies there, changes and all."""
@@ -48,7 +48,7 @@ class Repository:
         Raises:
           UsageError: it is in none, or git is not there.
         """
-        root = _git(folder, "rev-parse", "--show-toplevel")
+        root = git(folder, "rev-parse", "--show-toplevel")
         return cls(root=Path(root), cache=cache or default_cache())
 
     def resolve(self, revision: str) -> str:
@@ -58,7 +58,7 @@ class Repository:
           UsageError: it names none.
         """
         try:
-            return _git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+            return git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         except UsageError:
             raise UsageError(
                 f"{revision!r} is no commit of {self.root}.", advice="In a shallow clone, fetch it first."
@@ -75,9 +75,9 @@ class Repository:
                 main = self.resolve(branch)
             except UsageError:
                 continue
-            base = _git(self.root, "merge-base", main, self.resolve(head))
+            base = git(self.root, "merge-base", main, self.resolve(head))
             # On the main branch itself there is no fork: the commit before is what it is compared with.
-            dirty = bool(_git(self.root, "status", "--porcelain", "--untracked-files=no"))
+            dirty = bool(git(self.root, "status", "--porcelain", "--untracked-files=no"))
             return base if base != self.resolve(head) or dirty else self.resolve(f"{head}~1")
         raise UsageError("no main branch to compare with was found.", advice="Name the base: qwenperf compare BASE.")
 
@@ -105,11 +105,15 @@ class Repository:
     def trailers(self, base: str, key: str) -> tuple[str, ...]:
         """Return the values of the trailer ``key`` in the messages of the commits from ``base`` to the checkout's."""
         form = f"--format=%(trailers:key={key},valueonly)"
-        told = _git(self.root, "log", form, f"{self.resolve(base)}..HEAD", "--")
+        told = git(self.root, "log", form, f"{self.resolve(base)}..HEAD", "--")
         return tuple(line.strip() for line in told.splitlines() if line.strip())
 
     def export(self, sha: str) -> Path:
-        """Return a folder with the files of commit ``sha``."""
+        """Return a folder with the files of commit ``sha``.
+
+        Raises:
+          MeasurementError: it has none, or one that cannot lie on this machine.
+        """
         tree = self.cache / "trees" / sha
         if not tree.is_dir():
             tree.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +124,7 @@ class Repository:
 
     def snapshot(self) -> Path:
         """Return a copy of the checkout as it lies there: what is edited during a comparison must not get into it."""
-        listed = _git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        listed = git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         names = [name for name in sorted(set(listed.split("\0"))) if name and (self.root / name).is_file()]
         digest = hashlib.sha256()
         for name in names:
@@ -166,34 +170,6 @@ def compile_tree(tree: Path, python: str) -> None:
         subprocess.run(command, capture_output=True, timeout=_GIT_LIMIT_S, check=False)
 
 
-def jax_side(name: str, version: str, root: Path, cache: Path | None = None, python: str | None = None) -> Side:
-    """Return the side ``name``: the code in ``root`` under another version of JAX, in an environment of its own.
-
-    Args:
-      name: ``base`` or ``head``.
-      version: of jax and jaxlib; the other packages are what the code's own ``pyproject.toml`` resolves to with it.
-      root: the folder that holds the package and its ``pyproject.toml``.
-      cache: where environments are kept.
-      python: the interpreter to make it with; ours by default. A newer JAX may need a newer one.
-
-    Raises:
-      UsageError: ``root`` has no ``pyproject.toml``, or that is no version.
-      MeasurementError: the environment cannot be made.
-    """
-    project = root / "pyproject.toml"
-    if not re.fullmatch(r"\d+(\.\w+)+", version):
-        raise UsageError(f"{version!r} is no version of JAX.", advice="Write it as 0.10.2.")
-    if not project.is_file():
-        raise UsageError(f"{root} has no pyproject.toml to take the other packages from.")
-    interpreter = python or sys.executable
-    text = "\n".join((version, interpreter, sys.version, project.read_text(encoding="utf-8")))
-    key = hashlib.sha256(text.encode()).hexdigest()[:20]
-    folder = (cache or default_cache()) / "environments" / f"jax-{version}-{key}"
-    requirements = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
-    install(folder, [f"jax=={version}", f"jaxlib=={version}", *requirements], interpreter)
-    return Side(name=name, label=f"jax {version}", kind="jax", root=root, python=str(folder / "bin" / "python"))
-
-
 def install(folder: Path, requirements: Sequence[str], python: str = sys.executable) -> None:
     """Make a virtual environment in ``folder`` and install into it, unless it is there; ``complete`` marks a whole one.
 
@@ -211,10 +187,10 @@ def install(folder: Path, requirements: Sequence[str], python: str = sys.executa
 
 def _install(folder: Path, requirements: Sequence[str], python: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    _run([python, "-m", "venv", str(folder)], f"the environment {folder}")
-    uv = shutil.which("uv") or next(
-        (str(path) for path in [Path(sys.executable).parent / "uv"] if path.is_file()), None
-    )
+    uv = find_uv()
+    # Debian's Python has no venv of its own.
+    venv = [uv, "venv", "--quiet", "--python", python] if uv else [python, "-m", "venv"]
+    _run([*venv, str(folder)], f"the environment {folder}")
     target = str(folder / "bin" / "python")
     pip = [uv, "pip", "install", "--quiet", "--python", target] if uv else [target, "-m", "pip", "install", "--quiet"]
     _run([*pip, *requirements], f"the packages of {folder}")
@@ -233,9 +209,12 @@ def _run(command: Sequence[str], what: str) -> None:
 
 def _export(root: Path, sha: str, folder: Path) -> None:
     archive = folder / "archive.tar"
-    _git(root, "archive", "--format=tar", f"--output={archive}", sha)
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder / "tree", filter="data")
+    git(root, "archive", "--format=tar", f"--output={archive}", sha)
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder / "tree", filter="data")
+    except tarfile.TarError as error:  # also that of a commit without any file
+        raise MeasurementError(f"commit {sha[:10]} cannot be exported: {error}.") from error
     archive.unlink()
 
 
@@ -248,7 +227,13 @@ def _move_into_place(made: Path, place: Path) -> None:
             raise
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def git(folder: Path, *arguments: str) -> str:
+    """Return what git says in ``folder``.
+
+    Raises:
+      UsageError: it refuses; in its words.
+      EnvironmentUnfitError: it does not run.
+    """
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=_GIT_LIMIT_S, check=False
@@ -262,5 +247,5 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def default_cache(environ: Mapping[str, Any] = os.environ) -> Path:
-    """Return the folder for trees and environments, as the XDG base directory specification says."""
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"
+    """Return the folder for trees and environments: ``QWENPERF_CACHE``, else as the XDG base directory says."""
+    return cache_folder(environ)

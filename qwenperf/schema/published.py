@@ -1,7 +1,6 @@
-"""The JSON Schemas of a run, a comparison and compiled programs, made from the records: the files cannot drift.
+"""The JSON Schemas of all records, made from their types: the files cannot drift.
 
-``run.v1.json``, ``comparison.v1.json`` and ``aot.v1.json`` beside this module are its output; they are written by
-``tools/generate_docs.py``.
+``run.v1.json`` and its like beside this module are its output; they are written by ``tools/generate_docs.py``.
 Unknown keys are allowed everywhere: readers keep them.
 """
 
@@ -14,9 +13,12 @@ from enum import StrEnum
 from typing import Any, get_args
 
 from qwenperf.schema.analysis import AOT_SCHEMA, AotRecord
+from qwenperf.schema.bisection import BISECTION_SCHEMA, BisectionRecord
 from qwenperf.schema.comparison import COMPARISON_SCHEMA, ComparisonRecord
 from qwenperf.schema.hints import Hint, is_required, known_fields, optional_of, origin_of
 from qwenperf.schema.records import SCHEMA, RunRecord
+from qwenperf.schema.regressions import REGRESSIONS_SCHEMA, RegressionsRecord
+from qwenperf.schema.upgrade import UPGRADE_SCHEMA, UpgradeRecord
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -36,6 +38,21 @@ def comparison_schema() -> dict[str, Any]:
 def aot_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of ``aot.json``."""
     return _published(AotRecord, AOT_SCHEMA)
+
+
+def bisection_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of ``bisect.json``."""
+    return _published(BisectionRecord, BISECTION_SCHEMA)
+
+
+def upgrade_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of ``upgrade.json``."""
+    return _published(UpgradeRecord, UPGRADE_SCHEMA)
+
+
+def regressions_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of ``regressions.json``."""
+    return _published(RegressionsRecord, REGRESSIONS_SCHEMA)
 
 
 def _published(kind: Hint, name: str) -> dict[str, Any]:

@@ -10,8 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from click import ClickException
+from click.testing import CliRunner
 
 import qwenperf
+from qwenperf.cli.bisect import command
+from qwenperf.errors import QwenperfError
 
 PACKAGE = Path(qwenperf.__file__).parent
 CASE = "tiny/planted:make/b1-p4-n8-f32"
@@ -43,22 +47,31 @@ def git(folder, *arguments):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def bisect(*arguments, cwd):
-    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, timeout=300, check=False)
-
-
-def command(*arguments):
+def command_line(*arguments):
     return [sys.executable, "-m", "qwenperf", "bisect", *arguments]
 
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory):
-    """Return a repository of two empty commits: nothing in it can be measured."""
+    """Return a repository of three commits, the first without any file: nothing in it can be measured."""
     root = tmp_path_factory.mktemp("empty")
     git(root, "init", "-q", "-b", "main")
-    for name in ("first", "second"):
-        git(root, "commit", "-q", "--allow-empty", "-m", name)
+    git(root, "commit", "-q", "--allow-empty", "-m", "first")
+    for name in ("second", "third"):
+        (root / "README").write_text(name)
+        git(root, "add", ".")
+        git(root, "commit", "-q", "-m", name)
     return root
+
+
+def refused(folder, monkeypatch, *arguments):
+    """Run the command in this process and return the error that ends it."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    done = CliRunner().invoke(command, arguments, standalone_mode=False)
+    assert isinstance(done.exception, QwenperfError | ClickException), done.exception
+    assert done.stdout == ""
+    return done.exception
 
 
 @pytest.mark.parametrize(
@@ -71,22 +84,26 @@ def empty(tmp_path_factory):
         (("tiny/cached/b1-p4-n8-f32", "scaling_per_100_tokens", "--good", "HEAD~1"), "may be 0 or below"),
         (("tiny/cached/b1-p4-n8-f32", "ttft_s", "--good", "HEAD~1", "--cores", "1"), "is measured by whole runs"),
         (("tiny/cached/b1-p4-n8-f32", "request_s", "--good", "HEAD~1", "--looks", "6"), "so few pairs"),
-        (("tiny/cached/b1-p4-n8-f32", "request_s"), "Missing option '--good'"),
+        (("tiny/cached/b1-p4-n8-f32", "request_s"), "Missing parameter: good"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_measured(empty, arguments, seen):
+def test_what_makes_no_sense_is_refused_before_anything_is_measured(empty, monkeypatch, arguments, seen):
     """In one line, with exit code 2."""
-    done = bisect(*arguments, cwd=empty)
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert seen in done.stderr
-    assert "Traceback" not in done.stderr
+    error = refused(empty, monkeypatch, *arguments)
+    assert error.exit_code == 2
+    assert seen in str(error)
 
 
-def test_an_end_without_the_package_is_told(empty):
+@pytest.mark.parametrize(
+    ("good", "seen"),
+    [("HEAD~1", "holds no package qwenperf: it would come from"), ("HEAD~2", "cannot be exported")],
+)
+def test_an_end_that_cannot_be_measured_is_told(empty, monkeypatch, good, seen):
     """And is not measured with the package that is installed here."""
-    done = bisect("tiny/cached/b1-p4-n8-f32", "request_s", "--good", "HEAD~1", cwd=empty)
-    assert done.returncode == 5
-    assert "holds no package qwenperf" in done.stderr
+    error = refused(empty, monkeypatch, "tiny/cached/b1-p4-n8-f32", "request_s", "--good", good)
+    assert error.exit_code == 5
+    assert seen in str(error)
+    assert "--good" in str(error)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +127,7 @@ def test_a_compile_in_each_request_is_found_also_by_a_search_that_was_killed(rep
     wanted = (CASE, "compiles_steady", "--good", "HEAD~6", "--out", str(tmp_path), "--json")
     environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     with subprocess.Popen(
-        command(*wanted), cwd=repository, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command_line(*wanted), cwd=repository, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as first:
         end = time.monotonic() + 120
         while not (kept := _state(tmp_path)).get("answers"):
@@ -119,7 +136,9 @@ def test_a_compile_in_each_request_is_found_also_by_a_search_that_was_killed(rep
             time.sleep(0.05)
         first.send_signal(signal.SIGKILL)
     assert not kept["end"]
-    done = subprocess.run(command(*wanted), cwd=repository, env=environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command_line(*wanted), cwd=repository, env=environ, capture_output=True, text=True, check=False
+    )
     record = json.loads(done.stdout)
     subjects = {one["sha"]: one["subject"] for one in record["commits"]}
     assert (done.returncode, record["end"]) == (0, "culprit"), done.stderr
@@ -130,7 +149,7 @@ def test_a_compile_in_each_request_is_found_also_by_a_search_that_was_killed(rep
     assert [subjects[one["head"]] for one in skipped] == ["commit 3"]
     assert "nothing_of_that_name" in skipped[0]["why"]
     told = subprocess.run(
-        command(*wanted[:-1]), cwd=repository, env=environ, capture_output=True, text=True, check=False
+        command_line(*wanted[:-1]), cwd=repository, env=environ, capture_output=True, text=True, check=False
     )
     assert told.returncode == 0
     assert f"{record['suspects'][0]} is the commit that changed compiles_steady" in told.stdout

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from qwenperf.errors import MeasurementError, RecordError, UsageError
@@ -13,7 +14,14 @@ from qwenperf.lab.bisect_probe import Measured, Probe
 from qwenperf.lab.bisect_search import Answer, Kind, Question, Search
 from qwenperf.lab.sides import Side
 from qwenperf.report.bisect import bisection_report
-from qwenperf.schema.bisection import AnswerRecord, CommitRecord, bisection_dumps, bisection_loads
+from qwenperf.schema.bisection import (
+    AnswerRecord,
+    CommitRecord,
+    bisection_dumps,
+    bisection_loads,
+    bisection_to_json,
+)
+from qwenperf.schema.published import bisection_schema
 from qwenperf.schema.records import Outcome
 from qwenperf.stats.spending import Plan
 
@@ -73,6 +81,7 @@ def test_the_culprit_is_told_with_author_subject_size_and_trace(tmp_path):
     record = bisection(tmp_path, planted(SHAS[5])).run()
     assert (record.end, record.suspects, exit_code(record)) == ("culprit", (SHAS[5],), 0)
     written = bisection_loads((tmp_path / FILE).read_text(), "file")
+    jsonschema.validate(bisection_to_json(record), bisection_schema())
     assert bisection_dumps(written) == bisection_dumps(record)
     told = text_of(record)
     for words in (SHAS[5], "change 5", "A. Uthor", "request_s +8.0% (+7.0% to +9.0%) over 12 pairs", "dot.1 +3 ms"):

@@ -22,7 +22,7 @@ def repository(tmp_path_factory):
 
     def commit(name):
         git(root, "commit", "-q", "--allow-empty", "-m", name)
-        git(root, "tag", name.split()[0])
+        git(root, "tag", name.split()[0].strip(":"))
 
     commit("first")
     commit("second")
@@ -33,8 +33,9 @@ def repository(tmp_path_factory):
     commit("fifth")
     git(root, "merge", "-q", "--no-ff", "-m", "merge", "topic")
     git(root, "tag", "merge")
+    git(root, "commit", "-q", "--allow-empty", "--allow-empty-message", "-m", "")
+    git(root, "tag", "silent")
     commit("last: what | it, does")
-    git(root, "tag", "last")
     git(root, "checkout", "-q", "--orphan", "other")
     commit("alone")
     git(root, "checkout", "-q", "main")
@@ -45,7 +46,7 @@ def test_commits_come_with_their_parents_first(repository):
     """Those of merged branches too; each with author, date and subject."""
     ends = find_ends(repository, "first", "last")
     parents = parents_of(ends, first_parent=False)
-    assert [one.subject for one in ends.commits][-2:] == ["merge", "last: what | it, does"]
+    assert [one.subject for one in ends.commits][-2:] == ["", "last: what | it, does"]
     assert {one.subject for one in ends.commits} >= {"third on a branch", "fifth"}
     seen = {ends.good.sha}
     for sha, each in parents.items():
@@ -54,12 +55,13 @@ def test_commits_come_with_their_parents_first(repository):
     assert ends.bad.author == "A. Uthor"
     assert ends.bad.date[:2] == "20"
     assert len(parents[repository.resolve("merge")]) == 2
+    assert find_ends(repository, "merge", "silent").bad.subject == ""
 
 
 def test_the_first_parents_alone_take_a_branch_as_one_commit(repository):
     """As a project wants it whose branches are not each fit to run."""
     ends = find_ends(repository, "first", "last", first_parent=True)
-    assert [one.subject for one in ends.commits] == ["second", "fifth", "merge", "last: what | it, does"]
+    assert [one.subject for one in ends.commits] == ["second", "fifth", "merge", "", "last: what | it, does"]
     assert {len(each) for each in parents_of(ends, first_parent=True).values()} == {1}
 
 
@@ -69,7 +71,7 @@ def test_the_first_parents_alone_take_a_branch_as_one_commit(repository):
         ("last", "first", "--good last is newer than --bad first"),
         ("first", "first", "are the same commit"),
         ("fourth", "fifth", "--good fourth is no ancestor of --bad fifth. They have"),
-        ("other", "last", "They share no history"),
+        ("alone", "last", "They share no history"),
         ("nowhere", "last", "'nowhere' is no commit of"),
         ("first", "--help", "'--help' is no commit of"),
     ],

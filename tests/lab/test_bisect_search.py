@@ -1,6 +1,6 @@
 """The search for a culprit, against planted ones in histories of all shapes, with skipped commits and noise."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qwenperf.lab.bisect_search import Answer, End, Found, Kind, Question, Search
@@ -58,6 +58,7 @@ def planted(parents, culprit, skipped=frozenset()):
     return answer
 
 
+@settings(max_examples=40, deadline=None)
 @given(histories(), st.data())
 def test_a_planted_culprit_is_found(parents, data):
     """In any history, with no commit asked about twice."""
@@ -83,6 +84,7 @@ def test_sixteen_commits_take_four_questions_between_the_ends():
             assert len(said) - done <= search.most_left(said[:done])
 
 
+@settings(max_examples=40, deadline=None)
 @given(histories(), st.data())
 def test_skipped_commits_leave_a_range_that_holds_the_culprit(parents, data):
     """And nothing beside it that an answer of another commit would have ruled out."""
@@ -110,6 +112,7 @@ def test_a_skipped_commit_has_its_neighbour_asked():
     assert abs(int(said[2][0].head[1:]) - int(first.head[1:])) == 1
 
 
+@settings(max_examples=40, deadline=None)
 @given(histories(), st.data())
 def test_noise_that_hides_an_answer_never_makes_a_wrong_one(parents, data):
     """An unclear commit is asked about again; what stays unclear is no evidence."""
@@ -129,6 +132,7 @@ def test_noise_that_hides_an_answer_never_makes_a_wrong_one(parents, data):
         assert [answer for _, answer in said] == [Answer.UNCLEAR] * 2
 
 
+@settings(max_examples=40, deadline=None)
 @given(histories(), st.data())
 def test_whatever_is_answered_the_search_ends(parents, data):
     """Also where answers contradict each other."""
@@ -137,6 +141,7 @@ def test_whatever_is_answered_the_search_ends(parents, data):
     assert found.end is not End.RANGE or found.suspects
 
 
+@settings(max_examples=40, deadline=None)
 @given(histories(), st.data())
 def test_a_wrong_answer_is_found_out_by_the_culprit_s_parent(parents, data):
     """One comparison in a search is wrong: the commit that is named is the right one, or a range is."""

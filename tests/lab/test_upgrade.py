@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import qwenperf
@@ -12,8 +13,16 @@ from qwenperf.lab.sides import Side
 from qwenperf.lab.upgrade import FILE, Upgrade, UpgradeOptions, create_upgrade_folder, exit_code
 from qwenperf.lab.version_sides import Version
 from qwenperf.report.upgrade import upgrade_report
+from qwenperf.schema.published import upgrade_schema
 from qwenperf.schema.records import Outcome, Verdict, metric
-from qwenperf.schema.upgrade import UpgradeRecord, VersionCase, VersionRecord, upgrade_dumps, upgrade_loads
+from qwenperf.schema.upgrade import (
+    UpgradeRecord,
+    VersionCase,
+    VersionRecord,
+    upgrade_dumps,
+    upgrade_loads,
+    upgrade_to_json,
+)
 from qwenperf.stats.spending import Plan
 
 ROOT = Path(qwenperf.__file__).parent.parent
@@ -133,6 +142,7 @@ def test_a_table_shows_each_version_beside_the_first():
     assert "jax 2, Python 3.12.1 of /usr/bin/python3.12" in lines
     assert "FAIL: jax 2: case: compile_s: compile_s higher by +50.0%" in lines
     assert upgrade_loads(upgrade_dumps(told), "file") == told
+    jsonschema.validate(upgrade_to_json(told), upgrade_schema())
 
 
 def test_an_error_of_one_version_wins_over_a_regression_of_another():

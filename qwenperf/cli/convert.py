@@ -25,9 +25,25 @@ _ASV_FILES = ("benchmarks.json", "machine.json")
 
 @click.command("convert", epilog=f"Formats: {'; '.join(f'{one.name}: {one.about}' for one in FORMATS.values())}.")
 @click.argument("files", type=named_path, nargs=-1, required=True, metavar="FILE...")
-@click.option("--from", "source", type=click.Choice(READABLE), help="What FILE is (default: found out by its content).")
-@click.option("--to", "target", type=click.Choice(WRITABLE), default=OWN, show_default=True, help="What to write.")
-@click.option("--out", type=named_path, help="Write here instead of to stdout: a file, or a folder of several.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(READABLE),
+    metavar="FORMAT",
+    help="What FILE is (default: found out by its content).",
+)
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(WRITABLE),
+    metavar="FORMAT",
+    default=OWN,
+    show_default=True,
+    help="What to write.",
+)
+@click.option(
+    "--out", type=named_path, metavar="PATH", help="Write here instead of to stdout: a file, or a folder of several."
+)
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @click.option("--commit", default="", metavar="HASH", help="The commit that was measured, where FILE does not say.")
 @click.option("--at", default="", metavar="TIME", help="When it was measured, ISO 8601, where FILE does not say.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,13 +124,17 @@ def _versions(jaxes: str | None, libtpus: str | None) -> tuple[Version, ...]:
         raise UsageError(
             f"--jax names {len(old)} versions and --libtpu {len(new)}.", advice="Give one for each, or one for all."
         )
-    wide = [each * count if len(each) == 1 else each or [None] * count for each in (old, new)]
-    versions = tuple(Version(jax=jax, libtpu=libtpu) for jax, libtpu in zip(*wide, strict=True))
+    versions = tuple(Version(jax=_one_of(old, number), libtpu=_one_of(new, number)) for number in range(count))
     labels = [version.label for version in versions]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice:
         raise UsageError(f"{twice} is named twice.")
     return versions
+
+
+def _one_of(given: Sequence[str], number: int) -> str | None:
+    """Return the version that goes with others of this ``number``: the only one goes with all."""
+    return None if not given else given[0] if len(given) == 1 else given[number]
 
 
 def _options(flags: Mapping[str, Any], inconclusive: str, excuses: Any) -> UpgradeOptions:

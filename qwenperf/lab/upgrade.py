@@ -178,9 +178,9 @@ class Upgrade:
     ) -> dict[str, tuple[Verdict, ...]]:
         """Measure pairs of whole runs and judge what they say of compiling and memory."""
         if self.options.runs == 0:
-            for one, side in ((base, old), (label, new)):
-                if one not in self._runs:
-                    self._runs[one] = [run_side(side, self.options.arguments)]
+            for whose, side in ((base, old), (label, new)):
+                if whose not in self._runs:
+                    self._runs[whose] = [run_side(side, self.options.arguments)]
             return {}
         keys: list[Key] = [(name, metric) for name in names for metric in JUDGED]
         plan = replace(RUNS, margin=self.options.plan.margin)

@@ -107,7 +107,8 @@ def _word(case: VersionCase | None, gate: str, same: str, other: str) -> str:
 
 def _programs(case: VersionCase | None) -> str:
     one = _gate(case, "programs")
-    return {True: "same", False: "other"}.get(one.data.get("same"), "-") if one is not None else "-"
+    same = None if one is None else one.data.get("same")
+    return "-" if same is None else "same" if same else "other"
 
 
 def _outcome(case: VersionCase | None, *, first: bool) -> Text:

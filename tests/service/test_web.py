@@ -367,7 +367,7 @@ def test_the_api_takes_nothing_from_a_session_without_its_secret(admin):
 def test_an_empty_project_tells_how_to_begin_and_shows_a_token_once(service, admin):
     html = admin.get("/p/empty")
     assert f"qwenperf push --url {service.url} --project empty profiles/*/" in html
-    assert "qpf_" not in html
+    assert "QWENPERF_TOKEN" not in html
     shown = admin.send("/p/empty", "/p/empty/first-token", 200)
     token = re.search(r"qpf_[0-9a-f]{12}_[\w-]{43}", shown.text)[0]
     assert shown.headers["Cache-Control"] == "no-store"

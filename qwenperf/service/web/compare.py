@@ -5,7 +5,7 @@ They were measured at different times, so what is timed is told and not judged; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,13 +140,13 @@ def _text(metric: Metric | None) -> str:
 def _traces(base: CaseRecord | None, head: CaseRecord | None) -> tuple[DiffView | None, str]:
     if base is None or head is None:
         return None, ""
-    summaries = [case.evidence.trace_summary for case in (base, head)]
-    if not all(isinstance(one, Mapping) for one in summaries):
+    old, new = base.evidence.trace_summary, head.evidence.trace_summary
+    if old is None or new is None:
         return None, "Without a trace on both sides there is no difference by operation."
     timed = {
         side: case.metrics[_TOKEN].value for side, case in (("base", base), ("head", head)) if _TOKEN in case.metrics
     }
     try:
-        return diff_view(*summaries, timed), ""
+        return diff_view(old, new, timed), ""
     except RecordError as error:
         return None, f"The traces cannot be compared: {error}"

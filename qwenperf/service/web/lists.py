@@ -50,10 +50,17 @@ def list_runs(request: Request) -> Response:
     """List runs, the newest first."""
     _, project = opened(request)
     wanted = {name: asked.text(request, name) for name in ("branch", "commit", "environment")}
-    only = {name: value or None for name, value in wanted.items()}
     behind = asked.cursor(request)
     with service_of(request).database.read() as connection:
-        rows = runs.recent(connection, project.id, limit=_LISTED + 1, behind=behind, **only)
+        rows = runs.recent(
+            connection,
+            project.id,
+            limit=_LISTED + 1,
+            behind=behind,
+            branch=wanted["branch"] or None,
+            commit=wanted["commit"] or None,
+            environment=wanted["environment"] or None,
+        )
         branches = queries.branches(connection, project.id)
     return page(
         request,

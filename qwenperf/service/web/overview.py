@@ -37,7 +37,7 @@ class CaseNumbers:
     @property
     def last_at(self) -> int:
         """When the newest of them is from."""
-        return max(row.last_at for row in self.rows.values())
+        return max(int(row.last_at) for row in self.rows.values())
 
 
 @dataclass(frozen=True, kw_only=True)

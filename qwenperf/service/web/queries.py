@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, Select, func, select
 
 from qwenperf.service.db.series import Wanted
 from qwenperf.service.db.tables import accepted, alerts, points, runs, series, verdicts
@@ -43,7 +43,7 @@ def longest(connection: Connection, project_id: int, limit: int) -> Sequence[Row
 def stale_cases(connection: Connection, project_id: int, before: int, limit: int) -> Sequence[Row[Any]]:
     """Return cases of which nothing has come since ``before``: ``case``, ``last_at``; those longest silent first."""
     last = func.max(series.c.last_at)
-    query = (
+    query: Select[Any] = (
         select(series.c.case, last.label("last_at"))
         .where(series.c.project_id == project_id)
         .group_by(series.c.case)
@@ -130,7 +130,7 @@ def open_alerts(connection: Connection) -> dict[int, int]:
 
 def latest_points(connection: Connection, series_id: int, wanted: Wanted) -> Sequence[Row[Any]]:
     """Return the newest points of a window with their runs, the newest first."""
-    query = (
+    query: Select[Any] = (
         select(
             points.c.at, points.c.value, points.c.low, points.c.high, points.c.samples, runs.c.name.label("run"),
             runs.c.commit, runs.c.branch, runs.c.environment, accepted.c.reason.label("accepted"),

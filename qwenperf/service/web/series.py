@@ -50,7 +50,7 @@ def show(request: Request) -> Response:
         window = stored.window(connection, row.id, wish.wanted(service.clock(), _DRAWN))
         latest = _latest(connection, row.id, wish, service.clock(), window)
         environments = stored.environments(connection, project.id)
-        shown = {
+        shown: dict[str, Any] = {
             "branches": queries.branches(connection, project.id),
             "alerts": queries.alerts_of(connection, row.id),
             "siblings": stored.catalogue(connection, project.id, case=row.case),

@@ -99,11 +99,13 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
 
 def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mapping[str, Any], *, as_json: bool) -> int:
     from qwenperf.cli.compare_progress import PairProgress
+    from qwenperf.cli.report_file import keep_page
     from qwenperf.gate.comparison import exit_code
     from qwenperf.lab.compare import Comparison, create_folder, same_code
     from qwenperf.lab.inventory import take_inventory
     from qwenperf.lab.pairs import PairOptions
     from qwenperf.report.comparison import comparison_report
+    from qwenperf.report.html import NAME as PAGE
     from qwenperf.schema.codec import to_json
     from qwenperf.stats.spending import Plan, can_fail
 
@@ -131,7 +133,9 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
             listener=PairProgress(say), stop_early=not (flags["all_pairs"] or flags["aa"]), facts=facts,
             excuses=flags["excuses"],
         )  # fmt: skip
-        return comparison.run(), folder / "comparison.json"
+        judged = comparison.run()
+        keep_page(judged, folder / "comparison.json")
+        return judged, folder / "comparison.json"
 
     record, file = compare(flags["cores"])
     lines = _sight_lines(record, plan, compare if flags["cores"] is None else None) if flags["aa"] else []
@@ -139,7 +143,9 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
         if as_json:
             write_json(to_json(record))
         else:
-            write((*comparison_report(record, str(file)), *(Text(line) for line in lines)))
+            kept = file.with_name(PAGE)
+            pages = [Text(f"report: {kept}", no_wrap=True)] if kept.is_file() else []
+            write((*comparison_report(record, str(file)), *pages, *(Text(line) for line in lines)))
     return exit_code(record, inconclusive)
 
 

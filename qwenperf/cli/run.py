@@ -110,6 +110,7 @@ def _measure(
     from rich.text import Text
 
     from qwenperf.cli.progress import progress
+    from qwenperf.cli.report_file import keep_page
     from qwenperf.gate.evaluate import judge_run
     from qwenperf.gate.verdict import exit_code
     from qwenperf.lab.commit import describe_commit
@@ -137,12 +138,14 @@ def _measure(
             listener=listener,
             judge=functools.partial(judge_run, budgets=budgets),
         )
+    page = keep_page(run, folder.record)
     traces = str(folder.path / "plugins" / "profile")
     with verdict_survives():
         if as_json:
             write_json(to_json(run))
         else:
-            report = run_report(run, Places(record=str(folder.record), traces=traces, logdir=settings.out))
+            places = Places(record=str(folder.record), traces=traces, logdir=settings.out, page=str(page or ""))
+            report = run_report(run, places)
             write((*report, Text(told, no_wrap=True)))
     others = [case.extra["exit_code"] for case in run.cases if "exit_code" in case.extra]
     return exit_code(run, settings.inconclusive, others)

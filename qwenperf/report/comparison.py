@@ -23,7 +23,7 @@ _SHOWN = {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED}
 def comparison_report(comparison: ComparisonRecord, record: str) -> Iterator[RenderableType]:
     """Yield the whole report: sides, a row a case, what needs attention, what was not compared, the file."""
     yield Text(f"base {comparison.base.label}, head {comparison.head.label}", style="bold")
-    yield _table(comparison)
+    yield comparison_table(comparison)
     yield Text("time: head over base, and its interval. pairs: of fresh processes, one of each side.", style="dim")
     for verdict in comparison.verdicts:
         yield _problem("", verdict)
@@ -41,7 +41,8 @@ def comparison_report(comparison: ComparisonRecord, record: str) -> Iterator[Ren
     yield Text(f"record: {record}", no_wrap=True)
 
 
-def _table(comparison: ComparisonRecord) -> Table:
+def comparison_table(comparison: ComparisonRecord) -> Table:
+    """Return a row a case: the decision, what it is of, and the verdict."""
     table = Table(box=None, pad_edge=False)
     for name in ("case", "time", "interval", "cpu", "pairs", "programs", "verdict"):
         table.add_column(name, no_wrap=name != "case", overflow="fold")

@@ -15,6 +15,7 @@ from qwenperf.report.html_stream import StreamView, stream_view
 from qwenperf.report.html_trace import TraceView, trace_view
 from qwenperf.report.speedup import value
 from qwenperf.report.terminal import said
+from qwenperf.schema.metrics import REGISTRY
 from qwenperf.schema.records import CaseRecord, CompileEvent, Finding, Metric, Verdict
 
 _MOST_COMPILES = 30
@@ -42,13 +43,14 @@ class FindingRow:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
-    """One metric: value, the interval that holds it, and how it was read."""
+    """One metric: value, the interval that holds it, how it was read, and whether this version defines it."""
 
     name: str
     value: str
     interval: str
     readings: str
     kind: str
+    defined: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +132,7 @@ def metric_row(name: str, seen: Metric) -> MetricRow:
         interval=interval,
         readings=str(len(seen.samples)) if seen.samples else "",
         kind=seen.kind.value,
+        defined=name in REGISTRY,
     )
 
 

@@ -31,6 +31,9 @@ from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
 from qwenperf.traces.diff import longest_lines, top_lines
 
+_WORDS = " Its last words:"
+"""What comes between the end of a process and what it printed last, in an error of the lab's."""
+
 _UNEXPLAINED = "the traces leave"
 """How ``top_lines`` begins the line on what no operation explains."""
 
@@ -58,15 +61,15 @@ def _of_run(run: RunRecord) -> tuple[Sign, str, tuple[str, ...]]:
     failed = _failures((case, case.verdicts) for case in run.cases)
     if failed:
         case, verdict = failed[0]
-        sentence = f"{_of(len({one.id for one, _ in failed}), total)} failed: {case.id}, {_said(verdict)}"
-        return FAIL, sentence, _longest(case, verdict)
+        among = _among(len({one.id for one, _ in failed}), total, "failed")
+        return FAIL, f"{among}{case.id}, {_said(verdict)}", _longest(case, verdict)
     lost = [case for case in run.cases if case.status is not Status.MEASURED]
     if lost:
-        ended = f"{lost[0].id}: {_first(lost[0].error) or lost[0].status.value.replace('_', ' ')}"
-        return bad("not measured"), f"{_of(len(lost), total)} not measured: {ended}", ()
+        ended = f"{lost[0].id}: {_ended(lost[0])}"
+        return bad("not measured"), f"{_among(len(lost), total, 'not measured')}{ended}", ()
     missing = sorted({*run.declared} - {case.id for case in run.cases})
     if missing:
-        return bad("missing"), f"{_of(len(missing), total)} asked for and not measured: {missing[0]}", ()
+        return bad("missing"), f"{_among(len(missing), total, 'asked for and not measured')}{missing[0]}", ()
     if not run.cases:
         return bad("nothing measured"), "Nothing was measured.", ()
     unmatched = next((one for one in run.findings if one.code == UNMATCHED), None)
@@ -89,7 +92,7 @@ def _of_comparison(comparison: ComparisonRecord) -> tuple[Sign, str, tuple[str, 
     if failed:
         case, verdict = failed[0]
         count = len({one.id for one, _ in failed})
-        among = f"{_of(count, len(cases))} failed: " if len(cases) > 1 else ""
+        among = _among(count, len(cases), "failed")
         told = attempt("a verdict", lambda: _slower(case, verdict), lambda _: f"{case.id}, {_said(verdict)}")
         return FAIL, f"{among}{told}", _why(comparison, case, verdict)
     if comparison.verdicts:
@@ -128,7 +131,7 @@ def _some(sign: Sign, cases: Sequence[tuple[str, Sequence[Verdict]]], total: int
     found = sorted((one for one in verdicts if one.outcome is outcome), key=lambda one: one.gate not in NEEDED)
     verdict = found[0] if found else None
     said = "" if verdict is None else f", {_said(verdict)}"
-    return sign, f"{_of(len(cases), total)} {sign.word.removeprefix('FAIL, ')}: {name}{said}", ()
+    return sign, f"{_among(len(cases), total, sign.word.removeprefix('FAIL, '))}{name}{said}", ()
 
 
 def _failures(cases: Iterable[tuple[Any, Sequence[Verdict]]]) -> list[tuple[Any, Verdict]]:
@@ -180,12 +183,16 @@ def _said(verdict: Verdict) -> str:
     return f"{verdict.gate}: {verdict.summary}"
 
 
-def _of(count: int, total: int) -> str:
-    return f"{count} of {total} case{'s' if total != 1 else ''}"
+def _among(count: int, total: int, what: str) -> str:
+    """Say how many of several cases ended so; of one alone its sign does."""
+    return f"{count} of {total} cases {what}: " if total > 1 else ""
 
 
-def _first(error: str | None) -> str:
-    return (error or "").strip().partition("\n")[0]
+def _ended(case: CaseRecord) -> str:
+    """Say how a case ended that was not measured: what is known of its process, and the last line of what it said."""
+    told, _, words = (case.error or case.status.value.replace("_", " ")).strip().partition(_WORDS)
+    told, last = told.partition("\n")[0], words.strip().rpartition("\n")[2].strip()
+    return f"{told}: {last}" if last else told
 
 
 def _tally(signs: Iterable[Sign]) -> tuple[tuple[Sign, int], ...]:

@@ -35,6 +35,7 @@ class Places:
     record: str
     traces: str = ""
     logdir: str = ""
+    page: str = ""
 
 
 def run_report(run: RunRecord, places: Places) -> Iterator[RenderableType]:
@@ -183,6 +184,8 @@ def finding_line(finding: Finding) -> Text:
 def place_lines(run: RunRecord, places: Places) -> Iterator[Text]:
     """Say where record and traces are, and how to look at the traces."""
     yield Text(f"record: {places.record}", no_wrap=True)
+    if places.page:
+        yield Text(f"report: {places.page}", no_wrap=True)
     count = sum(case.trace is not None for case in run.cases)
     if places.traces and count:
         yield Text(f"traces: {places.traces} ({count}; tensorboard --logdir {places.logdir})", no_wrap=True)

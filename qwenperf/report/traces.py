@@ -32,7 +32,7 @@ def trace_report(
     """
     seen = per_token(summary)
     yield Text(case, style="bold")
-    yield from _steps(summary, seen, timed_s)
+    yield from step_lines(summary, seen, timed_s)
     yield _line(f"{'time/token':>10} {'share':>5}  what", "bold")
     for name, seconds in {**seen.categories, HOST_GAP: seen.gap_s}.items():
         yield _line(f"{units.seconds(seconds):>10} {_share(seconds, seen.step_s):>5}  {name}")
@@ -42,14 +42,16 @@ def trace_report(
     listed = [row for row in summary["operations"] if isinstance(row, Mapping)]
     for row, raw in list(zip(seen.rows, listed, strict=True))[:top]:
         numbers = f"{units.seconds(row.seconds):>10} {_share(row.seconds, seen.step_s):>5} {row.count:>6.4g}"
-        yield _line(f"{numbers} {_roofline(raw, row, roofline):>15}  {row.name}: {row.category} {row.told()}".rstrip())
+        numbers += f" {roofline_share(raw, row, roofline):>15}"
+        yield _line(f"{numbers}  {row.name}: {row.category} {row.told()}".rstrip())
     rest = sum(row.seconds for row in seen.rows[top:]) + max(0.0, seen.rest_s)
     if rest > 0:
         yield _line(f"{units.seconds(rest):>10} {_share(rest, seen.step_s):>5}  in all others")
     yield Text()
 
 
-def _steps(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None) -> Iterator[Text]:
+def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None) -> Iterator[Text]:
+    """Yield what is known of a trace's steps as a whole: how many, how long, how busy, what is left out."""
     steps, typical = summary.get("steps", 0), summary.get("typical_steps")
     busy = _share(seen.step_s - seen.gap_s, seen.step_s)
     told = f"{steps} steps, {units.seconds(seen.step_s)} a token; the device is busy {busy} of it"
@@ -66,7 +68,7 @@ def _steps(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None) ->
         yield _line(f"without the profiler a token took {units.seconds(timed_s)}")
 
 
-def _roofline(raw: Mapping[str, Any], row: Row, roofline: Roofline | None) -> str:
+def roofline_share(raw: Mapping[str, Any], row: Row, roofline: Roofline | None) -> str:
     """Return the share of its time that an operation had to take, and what bounds it: ``63% memory``."""
     runs, flops, moved = (raw.get(name) or 0.0 for name in ("count", "flops", "bytes"))
     if roofline is None or not runs or not row.seconds or not row.count or not (flops or moved):

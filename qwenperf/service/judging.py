@@ -1,7 +1,7 @@
 """Looks for changes in series whose points are new, and for series that have stopped; what is found is an alert.
 
-A timed metric is called changed when several points show it. A deterministic one is exact, so one point is enough to
-tell and a second confirms it.
+A change is confirmed when enough points show it: several of a timed metric, two of a deterministic one, which is exact
+and so may be told of, as open, at the first.
 """
 
 from __future__ import annotations
@@ -72,10 +72,32 @@ def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
         _LOG.warning("changes of timed metrics are not looked for: %s", error)
         return []
     places = {point.run: place for place, point in enumerate(points)}
-    return [
+    found = [
         _found(row, one, points, places[one.run])
         for one in judged.regressions
         if one.status in _OPEN and points[places[one.run]].accepted is None
+    ]
+    return [*found, *_suspected(row, points)]
+
+
+def _suspected(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
+    """Return what the newest run alone says of a number without noise: open until another run says it too."""
+    if row.kind != Kind.DETERMINISTIC or row.direction == Direction.NONE or len(points) < 2:
+        return []
+    before, last = points[-2:]
+    worse = last.value > before.value if row.direction == Direction.LOWER else last.value < before.value
+    if not worse or last.accepted is not None or last.environment != before.environment:
+        return []
+    told = f"{row.metric} {quantity(before.value, row.unit)} to {quantity(last.value, row.unit)}"
+    return [
+        alerts.Found(
+            run_id=last.run_id,
+            at=last.at,
+            summary=f"{told} in run {last.run}; one run so far",
+            family=last.commit or last.run,
+            before=before.value,
+            after=last.value,
+        )
     ]
 
 
@@ -89,7 +111,7 @@ def _found(row: Row[Any], one: Regression, points: Sequence[Row[Any]], place: in
         run_id=begins.run_id,
         at=begins.at,
         summary=f"{told} {way} run {begins.run}{cause}",
-        state=alerts.CONFIRMED if len(points) - place > 1 else alerts.OPEN,
+        state=alerts.CONFIRMED,
         # What begins at one commit, or else at one run, has one cause more often than not.
         family=begins.commit or begins.run,
         before=one.before,

@@ -60,7 +60,7 @@ def test_a_backup_taken_while_the_service_runs_is_a_service(settings, tmp_path):
 
 
 @pytest.mark.usefixtures("filled")
-@pytest.mark.parametrize("target", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("target", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def test_a_backup_is_restored_and_goes_on(settings, tmp_path, request, target, documents):
     """Into an empty service of either kind; the next run gets a number behind the old ones."""
     backup(settings, tmp_path / "saved")

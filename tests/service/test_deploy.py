@@ -16,7 +16,7 @@ def test_deployments_use_options_and_variables_that_exist(repository, name):
     options = {option for one in parameters for option in one.opts}
     variables = {one.envvar for one in parameters if one.envvar}
     assert (
-        set(re.findall(r"(?<=[\s\[\"])--[a-z-]+", text)) - {"--no-cache-dir", "--create-home", "--from-literal"}
+        set(re.findall(r"(?<=[\s\[\"])--[a-z][a-z-]+", text)) - {"--no-cache-dir", "--create-home", "--from-literal"}
         <= options
     )
     assert set(re.findall(r"QWENPERF_[A-Z]+", text)) <= variables

@@ -34,6 +34,7 @@ def test_a_file_store_that_refuses_is_told_and_the_upload_goes_on_later(client, 
     assert client.get("/readyz").status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_database_that_went_away_and_came_back_is_used_again(client, cluster, documents):
     """It crashes under a running service: 503 meanwhile, and afterwards every run that was acknowledged."""

@@ -24,12 +24,21 @@ def noisy(number, level):
     return level * (1 + 0.01 * (((number * 7919) % 101) / 50 - 1))
 
 
-def test_a_step_for_the_worse_is_an_alert_and_one_for_the_better_is_none(project, documents):
-    """Told with both levels, the run at which it begins, and the owner of the project."""
+def speeds(number):
+    """Return metrics of which one becomes worse, one better, and one stays as it is."""
+    late = number >= 25
+    return {
+        "tpot_s": noisy(number, 1.5 if late else 1.0),
+        "ttft_s": noisy(number, 1.0 if late else 2.0),
+        "itl_p50_s": noisy(number, 1.0),
+    }
+
+
+def test_a_step_for_the_worse_is_an_alert_until_it_is_accepted(project, documents):
+    """Told with both levels, its first run and an owner; a better metric and a steady one are no alerts."""
     project.ask("PATCH", "", 200, json={"owner": "decode team"})
     for number in range(40):
-        worse = noisy(number, 1.0 if number < 25 else 1.5)
-        project.post("/runs", documents.run(number, tpot_s=worse, ttft_s=noisy(number, 2.0 if number < 25 else 1.0)))
+        project.post("/runs", documents.run(number, **speeds(number)))
     (alert,) = judged(project)
     assert (alert["metric"], alert["kind"], alert["state"], alert["owner"]) == (
         "tpot_s", "change", "confirmed", "decode team",
@@ -37,16 +46,9 @@ def test_a_step_for_the_worse_is_an_alert_and_one_for_the_better_is_none(project
     assert alert["run"] == "run-000025"
     assert alert["ratio"] == pytest.approx(1.5, rel=0.05)
     assert judge_new(project.server.service) == 0
-
-
-def test_an_accepted_change_is_an_alert_no_more(project, documents):
-    """And stays so when more of the same comes."""
-    for number in range(40):
-        project.post("/runs", documents.run(number, value=noisy(number, 1.0 if number < 25 else 1.5)))
-    (alert,) = judged(project)
     said = {"case": alert["case"], "metric": alert["metric"], "run": alert["run"], "reason": "as planned"}
     project.post("/accepted", said)
-    project.post("/runs", documents.run(41, value=noisy(41, 1.5)))
+    project.post("/runs", documents.run(41, **speeds(41)))
     assert [one["state"] for one in judged(project)] == ["accepted"]
 
 
@@ -58,13 +60,6 @@ def test_an_exact_number_is_told_at_once_and_confirmed_by_the_next_run(project, 
     assert [one["state"] for one in judged(project)] == ["open"]
     project.post("/runs", documents.run(13, compiles_steady=2))
     assert [(one["state"], one["run"]) for one in judged(project)] == [("confirmed", "run-000012")]
-
-
-def test_noise_is_no_alert(project, documents):
-    """Forty runs of the same speed."""
-    for number in range(40):
-        project.post("/runs", documents.run(number, value=noisy(number, 1.0)))
-    assert judged(project) == []
 
 
 def test_a_case_that_stops_is_an_alert_until_it_goes_on(project, documents):

@@ -120,11 +120,10 @@ def test_without_an_address_nothing_is_sent_and_no_job_fails(push, runs):
     assert "QWENPERF_URL" in err
 
 
-def test_a_store_behind_http_answers_as_one_on_disk_does(project, documents):
+def test_a_store_behind_http_answers_as_one_on_disk_does(project, store, documents):
     """Runs, records, cases and series, oldest first, within a window; unknown names offer the nearest."""
     for number in (3, 1, 2):
         project.post("/runs", documents.run(number, value=float(number)))
-    store = RemoteStore(Service(url=project.server.url, token=project.server.admin), project.name)
     assert [run.run for run in store.runs()] == ["run-000001", "run-000002", "run-000003"]
     assert [run.run for run in store.runs(Window(last=1))] == ["run-000003"]
     since = datetime(2026, 1, 1, 2, tzinfo=UTC)
@@ -137,6 +136,14 @@ def test_a_store_behind_http_answers_as_one_on_disk_does(project, documents):
     for ask in (lambda: store.get("run-000009"), lambda: store.series("tiny/cached", "tpot")):
         with pytest.raises(UnknownNameError, match="Did you mean"):
             ask()
+
+
+@pytest.fixture
+def store(project):
+    """The project, as a store."""
+    service = Service(url=project.server.url, token=project.server.admin)
+    yield RemoteStore(service, project.name)
+    service.close()
 
 
 class Moody(BaseHTTPRequestHandler):
@@ -214,7 +221,7 @@ def test_an_address_that_is_none_is_an_error_of_ours():
             Service(url=url, patience_s=0).ask("GET", "/")
 
 
-def test_the_rest_of_a_file_is_sent_after_a_break(project, documents, tmp_path):
+def test_the_rest_of_a_file_is_sent_after_a_break(project, store, documents, tmp_path):
     """An earlier try got half of it there; only the other half travels."""
     import hashlib
 
@@ -224,7 +231,6 @@ def test_the_rest_of_a_file_is_sent_after_a_break(project, documents, tmp_path):
     told = {"path": "a.pb", "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     upload = project.post("/runs/run-000001/files", told)["upload"]
     project.ask("PATCH", f"/uploads/{upload}", 200, content=data[:1000], headers={"Upload-Offset": "0"})
-    store = RemoteStore(Service(url=project.server.url, token=project.server.admin), project.name)
     sent = store.send(pack(documents.run(1), "run-000001", {"a.pb": tmp_path / "a.pb"}))
     assert (sent.created, sent.files) == (False, 1)
     assert project.ask("GET", "/runs/run-000001/files/a.pb", 200).content == data

@@ -65,13 +65,13 @@ def test_a_question_that_makes_no_sense_is_refused(project, query):
     assert project.get("/series/window", 422, **query)["error"]
 
 
-@pytest.mark.parametrize("text", ["' OR 1=1 --", "%", "_", "'; DROP TABLE runs; --", "\\", '"'])
-def test_filters_are_values_and_never_statements(filled, text):
+def test_filters_are_values_and_never_statements(filled):
     """What looks like SQL or a pattern matches nothing."""
-    for name in ("branch", "environment"):
-        assert filled.get("/series/window", **SERIES, **{name: text})["total"] == 0
-        assert filled.get("/runs", **{name: text})["runs"] == []
-    assert filled.get("/series", case=text)["series"] == []
+    for text in ("' OR 1=1 --", "%", "_", "'; DROP TABLE runs; --", "\\", '"'):
+        for name in ("branch", "environment"):
+            assert filled.get("/series/window", **SERIES, **{name: text})["total"] == 0
+            assert filled.get("/runs", **{name: text})["runs"] == []
+        assert filled.get("/series", case=text)["series"] == []
     assert len(filled.get("/runs")["runs"]) == HOURS
 
 

@@ -14,7 +14,7 @@ from qwenperf import units
 from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.gate.speed import pair_estimates, token_times
 from qwenperf.report.explained import explain
-from qwenperf.report.html_blocks import attempt
+from qwenperf.report.html_blocks import Note, attempt
 from qwenperf.report.html_case import Href, VerdictRow, verdict_rows
 from qwenperf.report.html_diff import DiffView, diff_view
 from qwenperf.report.html_facts import Fact, facts

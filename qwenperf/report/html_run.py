@@ -120,12 +120,20 @@ def _tables(run: RunRecord, title: str, cases: Sequence[CaseRecord], anchors: Ma
         yield from attempted("the ladder", lambda: ladder_report(run.suite, cases), title)
         return
     links = [f"#{anchors[case.id]}" for case in cases]
-    yield from attempt("the table", lambda: [table(rung_table(cases), title, links)], _alone)
-    yield from attempt("the legend", lambda: [Note(text=legend(cases))], _alone)
+    yield attempt("the table", lambda: _rungs(title, cases, links), _told)
+    yield attempt("the legend", lambda: _legend(cases), _told)
 
 
-def _alone(note: Note) -> list[Block]:
-    return [note]
+def _rungs(title: str, cases: Sequence[CaseRecord], links: Sequence[str]) -> Block:
+    return table(rung_table(cases), title, links)
+
+
+def _legend(cases: Sequence[CaseRecord]) -> Block:
+    return Note(text=legend(cases))
+
+
+def _told(why: Note) -> Block:
+    return why
 
 
 def _attention(run: RunRecord, anchors: Mapping[str, str]) -> Iterator[Attention]:

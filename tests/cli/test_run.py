@@ -62,6 +62,14 @@ def test_the_record_keeps_to_the_published_schema(tiny_run):
     jsonschema.validate(json.loads(tiny_run.stdout), schema)
 
 
+def test_the_page_lies_beside_the_record(tiny_run, record):
+    """With a section for each case, and a link to the folder of its trace."""
+    page = (tiny_run.folder / "report.html").read_text("utf-8")
+    for case in record.cases:
+        assert f"<h3>{case.id}</h3>" in page
+        assert f'href="./{Path(case.trace).parent}"' in page
+
+
 def test_what_the_processes_printed_is_in_logs(tiny_run):
     """Each case has a log, and none of it reached stdout."""
     assert len(list((tiny_run.folder / "logs").iterdir())) == 2

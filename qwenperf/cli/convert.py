@@ -46,6 +46,7 @@ _ASV_FILES = ("benchmarks.json", "machine.json")
 )
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @click.option("--commit", default="", metavar="HASH", help="The commit that was measured, where FILE does not say.")
+@click.option("--committed-at", default="", metavar="TIME", help="When that was made, where FILE does not say.")
 @click.option("--at", default="", metavar="TIME", help="When it was measured, ISO 8601, where FILE does not say.")
 @click.option("--suite", default="", metavar="NAME", help="A name for the suite of the runs.")
 @json_option
@@ -56,7 +57,7 @@ def command(files: tuple[Path, ...], out: Path | None, as_json: bool, **flags: A
     Runs of other tools are runs like ours: history, service and reports take them. Their metrics keep their names and
     units.
     """
-    _check_time(flags["at"])
+    flags |= {name: _time(name, flags[name]) for name in ("at", "committed_at")}
     runs = [run for file in files for run in _read(file, flags)]
     for run in runs:
         for finding in run.findings if run.extra.get("source") else ():
@@ -73,12 +74,12 @@ def command(files: tuple[Path, ...], out: Path | None, as_json: bool, **flags: A
     return 0
 
 
-def _check_time(text: str) -> None:
-    if text:
-        try:
-            moment(text)
-        except ValueError:
-            raise UsageError(f"--at is {text!r}, which is no time.", advice="Write 2026-01-31T23:59:59Z.") from None
+def _time(name: str, text: str) -> str:
+    try:
+        return moment(text) if text else ""
+    except ValueError:
+        option = f"--{name.replace('_', '-')}"
+        raise UsageError(f"{option} is {text!r}, which is no time.", advice="Write 2026-01-31T23:59:59Z.") from None
 
 
 def _read(place: Path, flags: dict[str, Any]) -> tuple[RunRecord, ...]:
@@ -86,8 +87,9 @@ def _read(place: Path, flags: dict[str, Any]) -> tuple[RunRecord, ...]:
     newest = max(file.stat().st_mtime for file in _files(place))
     told = Told(
         modified_at=datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds"),
-        at=moment(flags["at"]) if flags["at"] else "",
+        at=flags["at"],
         commit=flags["commit"],
+        committed_at=flags["committed_at"],
         suite=flags["suite"],
     )
     return read(documents, told, flags["source"] or "")

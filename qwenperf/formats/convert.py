@@ -20,7 +20,7 @@ from qwenperf.formats import (
     serving,
     serving_write,
 )
-from qwenperf.formats.foreign import Told
+from qwenperf.formats.foreign import Told, own_run
 from qwenperf.formats.place import Document
 from qwenperf.schema.codec import dumps, loads
 from qwenperf.schema.records import SCHEMA, RunRecord
@@ -44,8 +44,8 @@ class Format:
     folder: bool = False
 
 
-def _read_own(documents: Sequence[Document], told: Told) -> tuple[RunRecord, ...]:  # noqa: ARG001  (a run says it all)
-    return tuple(loads(document.text, document.name) for document in documents)
+def _read_own(documents: Sequence[Document], told: Told) -> tuple[RunRecord, ...]:
+    return tuple(own_run(loads(document.text, document.name), told, document.name) for document in documents)
 
 
 def _write_own(runs: Sequence[RunRecord]) -> tuple[Document, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,14 +24,16 @@ class Told:
 
     Attributes:
       modified_at: when the file was last written, ISO 8601 with its zone; the last resort for the time of a run.
-      at: when it was measured, where the caller says so.
+      at: when it was measured, where the caller says so; all times as ``moment`` writes them.
       commit: full hash of the commit that was measured, where the caller says so.
+      committed_at: when that was made, where the caller says so.
       suite: a name for the run's suite, where the caller says so.
     """
 
     modified_at: str
     at: str = ""
     commit: str = ""
+    committed_at: str = ""
     suite: str = ""
 
 
@@ -70,11 +72,8 @@ def make_run(
     Raises:
       FormatError: the caller says another time or commit than the file; two results of one case.
     """
-    _agree(place, "time", told.at and moment(told.at), created_at)
-    commit = dict(commit or {})
-    _agree(place, "commit", told.commit, str(commit.get("sha", "")))
-    if told.commit:
-        commit["sha"] = told.commit
+    _agree(place.source, "time", told.at, created_at)
+    commit = commit_of(place.source, commit or {}, told)
     when = created_at or told.at or told.modified_at
     cases = tuple(cases)
     _refuse_twice(place, cases)
@@ -135,10 +134,30 @@ def source_of(run: RunRecord, tool: str) -> Mapping[str, Any]:
     return source if isinstance(source, Mapping) and source.get("format") == tool else {}
 
 
-def _agree(place: Place, noun: str, told: str, said: str) -> None:
+def commit_of(source: str, said: Mapping[str, Any], told: Told) -> dict[str, Any]:
+    """Return the commit that a file says, with what the caller says beside it.
+
+    Raises:
+      FormatError: they say two things.
+    """
+    commit = dict(said)
+    for noun, key, value in (("commit", "sha", told.commit), ("time of the commit", "committed_at", told.committed_at)):
+        _agree(source, noun, value, str(commit.get(key) or ""))
+        if value:
+            commit[key] = value
+    return commit
+
+
+def own_run(run: RunRecord, told: Told, source: str) -> RunRecord:
+    """Return a run of ours with the commit and the suite that the caller says; errors as ``make_run``."""
+    _agree(source, "time", told.at, moment(run.created_at))
+    return replace(run, commit=commit_of(source, run.commit, told), suite=told.suite or run.suite)
+
+
+def _agree(source: str, noun: str, told: str, said: str) -> None:
     if told and said and told != said:
         raise FormatError(
-            f"{place.source}: the file's own {noun} is {said}, and {told} was given.",
+            f"{source}: the file's own {noun} is {said}, and {told} was given.",
             advice=f"Leave the {noun} out: what a file says of itself is kept.",
         )
 

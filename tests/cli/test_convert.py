@@ -48,6 +48,20 @@ def test_a_report_becomes_a_run_folder_and_goes_back(convert, bmf, tmp_path):
     assert json.loads(out)[0]["value"] == 2.5
 
 
+def test_what_a_run_says_itself_is_not_overruled(convert, bmf, tmp_path):
+    """And what it does not say is added to it, whoever measured it."""
+    assert convert(bmf, "--out", "runs", "--at", "2026-01-02T00:00:00Z")[0] == 0
+    code, _, err = convert("runs", "--to", "asv", "--out", "asv")
+    assert (code, "says no commit" in err) == (2, True)
+    said = ("--commit", "c" * 40, "--committed-at", "2026-01-01T12:00:00+05:30")
+    assert convert("runs", "--to", "asv", "--out", "asv", *said)[0] == 0
+    (file,) = (tmp_path / "asv").rglob("cccccccc-*.json")
+    assert json.loads(file.read_text())["date"] == 1767249000000
+    code, _, err = convert("runs", "--at", "2026-02-02T00:00:00Z")
+    assert code == 2
+    assert "own time is 2026-01-02T00:00:00+00:00" in err
+
+
 def test_json_says_what_was_read_and_written(convert, bmf):
     """One document, with the text of the files where none were written."""
     code, out, _ = convert(bmf, "--at", "2026-02-03T04:05:06Z", "--suite", "nightly", "--json", "--to", "openmetrics")
@@ -122,9 +136,10 @@ def test_a_result_of_asv_finds_what_says_its_units(convert, tmp_path):
 def test_a_measured_run_becomes_every_format(tiny_run, cli, tmp_path):
     """What `qwenperf run` leaves, in a process of its own."""
     command, environ, _ = cli
+    said = ("--commit", "a" * 40, "--committed-at", "2026-01-01T00:00:00Z")
     for name in ("asv", "pytest-benchmark", "github-action", "vllm", "sglang", "bencher", "openmetrics", "junit"):
         out = tmp_path / name
-        words = command("convert", tiny_run.folder, "--to", name, "--out", out)
+        words = command("convert", tiny_run.folder, "--to", name, "--out", out, *said)
         done = subprocess.run(words, check=False, capture_output=True, text=True, env=environ(), cwd=tmp_path)
         assert (name, done.returncode, done.stderr) == (name, 0, "")
         assert out.exists()

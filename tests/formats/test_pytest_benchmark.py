@@ -115,9 +115,9 @@ def test_a_file_without_a_time_says_so_and_takes_what_is_told():
     data = minimal()
     del data["datetime"]
     assert [finding.code for finding in read(json.dumps(data)).findings] == ["time-of-the-file"]
-    told = Told(modified_at=TOLD.modified_at, at="2026-02-02T00:00:00Z", commit="f" * 40)
+    told = Told(modified_at=TOLD.modified_at, at="2026-02-02T00:00:00+00:00", commit="f" * 40)
     run = read(json.dumps(data), told)
-    assert (run.created_at, run.commit["sha"], run.findings) == ("2026-02-02T00:00:00Z", "f" * 40, ())
+    assert (run.created_at, run.commit["sha"], run.findings) == ("2026-02-02T00:00:00+00:00", "f" * 40, ())
     with pytest.raises(FormatError, match="the file's own time is 2020-01-01"):
         read(json.dumps(minimal()), told)
 

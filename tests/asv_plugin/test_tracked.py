@@ -119,3 +119,15 @@ def test_a_case_without_all_its_numbers_ends_the_run(broken, told):
 def test_every_tracked_metric_is_in_the_registry():
     """ASV shows our metrics under our definitions."""
     assert [tracked.metric for tracked in TRACKED if tracked.metric not in REGISTRY] == []
+
+
+def test_the_page_s_ten_lines_are_a_suite(repository):
+    """What is shown can be pasted."""
+    page = (repository / "docs" / "asv.md").read_text(encoding="utf-8")
+    made = {}
+    exec(compile(page.split("```python\n")[1].split("```")[0], "docs/asv.md", "exec"), made)
+    suite = made["Decode"]
+    assert suite.params == (["my.engine:make", "cached"],)
+    assert all(callable(getattr(suite, tracked.function)) for tracked in TRACKED)
+    rows = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `track_")]
+    assert sorted(rows) == sorted(tracked.function for tracked in TRACKED)

@@ -33,6 +33,32 @@
     return Number((value / step[0]).toPrecision(4)).toLocaleString("en") + " " + step[1];
   }
 
+  // Ticks leave the unit out where it is the same for all of them.
+  function ticks(values) {
+    return values.map((value) => (units[whole.unit] ? quantity(value) : Number(value.toPrecision(6)).toLocaleString("en")));
+  }
+
+  // Room for the longest of them, by the letters of the page.
+  function room(chart, values) {
+    if (!values) return 50;
+    chart.ctx.save();
+    chart.ctx.font = getComputedStyle(element).fontSize + " sans-serif";
+    const widest = Math.max(...values.map((value) => chart.ctx.measureText(value).width));
+    chart.ctx.restore();
+    return Math.ceil(widest) + 16;
+  }
+
+  // Times of the service are UTC; a day is written once.
+  function times(_, seconds) {
+    let day = "";
+    return seconds.map((one) => {
+      const [date, clock] = new Date(one * 1000).toISOString().split("T");
+      const text = date === day ? clock.slice(0, 5) : clock.startsWith("00:00") ? date : clock.slice(0, 5) + "\n" + date;
+      day = date;
+      return text;
+    });
+  }
+
   function columns(data) {
     return [data.at, data.value, data.low, data.high];
   }
@@ -73,12 +99,14 @@
       scales: { x: { time: true } },
       series: [
         { label: "time" },
-        { label: whole.name, stroke: bar, width: dots ? 0 : 1.5, points: { show: dots || shown.at.length < 200, size: 6, fill: bar }, value: (_, value) => quantity(value) },
-        Object.assign({ label: "from", value: (_, value) => quantity(value) }, edge),
-        Object.assign({ label: "to", value: (_, value) => quantity(value) }, edge),
+        { label: whole.name, stroke: bar, width: dots ? 0 : 1.5, points: { show: dots || shown.at.length < 200, size: 6, fill: bar } },
+        Object.assign({ label: "from" }, edge),
+        Object.assign({ label: "to" }, edge),
       ],
       bands: [{ series: [3, 2], fill: bar + "40" }],
-      axes: [axis({}), axis({ size: 80, values: (_, values) => values.map(quantity) })],
+      axes: [axis({ values: times, space: 80 }), axis({ size: room, values: (_, values) => ticks(values) })],
+      legend: { show: false },
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 9 } },
       plugins: [markPlugin()],
       hooks: {

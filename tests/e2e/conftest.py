@@ -1,4 +1,4 @@
-"""A real browser, headless, for tests of what people look at: one for all tests of this folder."""
+"""A real browser, headless, for tests of what people look at: one for all tests of a file."""
 
 import importlib.util
 import os
@@ -23,9 +23,9 @@ def absent(reason):
     pytest.skip(f"no browser: {reason}")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser():
-    """A browser that runs until the last test of this folder.
+    """A browser that runs until the last test of a file.
 
     No longer: as long as Playwright runs, no other test of the process can start an event loop.
     """

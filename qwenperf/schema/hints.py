@@ -27,12 +27,14 @@ def is_required(item: Field[Any]) -> bool:
     return item.name == "schema" or (item.default is MISSING and item.default_factory is MISSING)
 
 
+@cache
 def optional_of(hint: Hint) -> Hint:
     """Return ``X`` for ``X | None``, otherwise ``None``."""
     options = get_args(hint)
     return next((option for option in options if option is not type(None)), None) if type(None) in options else None
 
 
+@cache
 def origin_of(hint: Hint) -> object:
     """Return ``tuple`` or ``Mapping`` for a hint of that kind."""
     return get_origin(hint)

@@ -69,9 +69,9 @@ class Service:
         method: str,
         path: str,
         *,
+        query: Mapping[str, str | int | None] | None = None,
         content: Content = None,
         headers: Mapping[str, str] | None = None,
-        **query: str | int | None,
     ) -> httpx.Response:
         """Return the answer to a request.
 
@@ -85,7 +85,7 @@ class Service:
         for attempt in range(1_000_000):
             why, pause = "", 0.0
             try:
-                answer = self._once(method, path, content, headers or {}, query)
+                answer = self._once(method, path, content, headers or {}, query or {})
             except httpx.InvalidURL as error:
                 raise StoreError(f"{self.url} is no address: {error}.", advice="Give http://HOST:PORT.") from error
             except httpx.UnsupportedProtocol as error:

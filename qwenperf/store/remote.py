@@ -60,8 +60,8 @@ class RemoteStore:
           RefusedError: the service will not have it; says why.
         """
         headers = {"Content-Type": "application/json"}
-        query: dict[str, str | int | None] = dict(parcel.query)
-        answer = self._service.ask("POST", f"{self._base}/runs", content=parcel.data, headers=headers, **query)
+        place = f"{self._base}/runs"
+        answer = self._service.ask("POST", place, query=dict(parcel.query), content=parcel.data, headers=headers)
         records = answer.json()["records"]
         sizes = [self._send_file(records[0]["id"], path, file) for path, file in parcel.files.items()]
         return Sent(records=records, files=len(sizes), file_bytes=sum(sizes))
@@ -172,7 +172,7 @@ class RemoteStore:
         )
 
     def _get(self, path: str, **query: str | int | None) -> Any:
-        return self._service.ask("GET", f"{self._base}{path}", **query).json()
+        return self._service.ask("GET", f"{self._base}{path}", query=query).json()
 
 
 def _blocks(file: Path, offset: int) -> Iterator[bytes]:

@@ -26,6 +26,9 @@ They come from the evidence of a case and are no metrics of it.
 _UNREAD = ("verdicts", "findings")
 """Parts of a case that are none of its history; of the evidence only the roofline is."""
 
+_READINGS = "readings of the index"
+"""Key under which the number of samples is kept where they were left out."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PointRow:
@@ -71,7 +74,18 @@ def rows_from(data: bytes, folder: str, source: str) -> Rows:
             evidence = case.get("evidence")
             if isinstance(evidence, dict):
                 case["evidence"] = {name: part for name, part in evidence.items() if name == "roofline"}
+            for metric in _metrics(case):
+                readings = metric.get("samples")
+                if isinstance(readings, list):
+                    # Their number is enough: reading thousands takes longer than all the rest.
+                    metric["samples"], metric[_READINGS] = [], len(readings)
     return rows_of(from_json(document, source), folder, source)
+
+
+def _metrics(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    metrics = case.get("metrics")
+    if isinstance(metrics, dict):
+        yield from (metric for metric in metrics.values() if isinstance(metric, dict))
 
 
 def rows_of(run: RunRecord, folder: str, source: str = "") -> Rows:
@@ -133,6 +147,7 @@ def _points(run: RunRecord) -> Iterator[PointRow]:
 
 def _point(case: str, name: str, metric: Metric, trace: str | None) -> PointRow:
     low, high = metric.interval or (None, None)
+    count = metric.extra.get(_READINGS)
     return PointRow(
         case=case,
         metric=name,
@@ -143,7 +158,7 @@ def _point(case: str, name: str, metric: Metric, trace: str | None) -> PointRow:
         low=low,
         high=high,
         coverage=metric.coverage,
-        samples=max(1, len(metric.samples)),
+        samples=max(1, count if isinstance(count, int) else len(metric.samples)),
         trace=trace,
     )
 

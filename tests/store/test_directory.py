@@ -11,6 +11,7 @@ from qwenperf.gate.differences import environment_key
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.records import RunRecord, Status, metric
 from qwenperf.store.base import Added, Window
+from qwenperf.store.check import check_store
 from qwenperf.store.directory import open_store
 
 
@@ -30,6 +31,16 @@ def test_points_are_in_the_order_of_their_commits(url, made):
     store = filled(url, made, [made.run_of(2, value=3.0), made.run_of(0, value=1.0), late, made.run_of(1, value=2.0)])
     assert values(store.series(made.CASE, "tpot_s")) == [1.0, 2.0, 2.5, 3.0]
     assert [run.run for run in store.runs()] == ["run-0000", "run-0001", "late", "run-0002"]
+
+
+def test_readings_are_counted_and_not_all_read(made, tmp_path):
+    """What a key of the file says of itself does not matter, nor how many readings there are."""
+    samples = tuple(float(one) for one in range(1, 5000))
+    counted = dataclasses.replace(made.foreign(1.0), samples=samples)
+    odd = dataclasses.replace(made.foreign(1.0), extra={"readings of the index": "many"})
+    store = filled(str(tmp_path / "s"), made, [made.run_of(0, metrics={"a": counted, "b": odd})])
+    assert [store.series(made.CASE, name).points[0].samples for name in "ab"] == [4999, 1]
+    assert check_store(store) == ([], 1)
 
 
 def test_runs_without_a_commit_are_ordered_by_when_they_were_measured(url, made):

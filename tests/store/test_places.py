@@ -114,3 +114,14 @@ def test_a_run_at_a_url_that_fails_to_load_is_tried_again(made, monkeypatch):
     monkeypatch.setattr(store.place._files, "cat_ranges", read)
     store.refresh()
     assert (len(store.runs()), store.problems()) == (1, [])
+
+
+def test_the_later_of_two_writers_at_a_url_does_not_win(made, monkeypatch):
+    """Both saw no run of this id; the record is written only where there is none."""
+    store = open_store("memory://race")
+    store.add(made.source_of(made.run_of(0)))
+    monkeypatch.setattr(store.place._files, "exists", lambda _: False)
+    assert store.add(made.source_of(made.run_of(0))) is Added.ALREADY
+    with pytest.raises(StoreError, match="another run with the id"):
+        store.add(made.source_of(made.run_of(0, value=5.0)))
+    assert store.get("run-0000") == made.run_of(0)

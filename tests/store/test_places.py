@@ -120,8 +120,15 @@ def test_the_later_of_two_writers_at_a_url_does_not_win(made, monkeypatch):
     """Both saw no run of this id; the record is written only where there is none."""
     store = open_store("memory://race")
     store.add(made.source_of(made.run_of(0)))
-    monkeypatch.setattr(store.place._files, "exists", lambda _: False)
+    real, asked = store.place._files.exists, []
+
+    def too_early(path, **_):
+        asked.append(path)
+        return len(asked) > 1 and real(path)
+
+    monkeypatch.setattr(store.place._files, "exists", too_early)
     assert store.add(made.source_of(made.run_of(0))) is Added.ALREADY
+    asked.clear()
     with pytest.raises(StoreError, match="another run with the id"):
         store.add(made.source_of(made.run_of(0, value=5.0)))
     assert store.get("run-0000") == made.run_of(0)

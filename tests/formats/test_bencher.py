@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qwenperf.errors import FormatError
@@ -108,7 +108,7 @@ METRIC = st.fixed_dictionaries({"value": FINITE}, optional={"lower_value": FINIT
 KEYS = st.text(min_size=1, max_size=12).filter(lambda name: name not in {"mbu", "mfu"})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(KEYS, st.dictionaries(KEYS, METRIC, min_size=1, max_size=3), min_size=1, max_size=3))
 def test_any_report_comes_back(data):
     """Whatever names and numbers."""

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qwenperf.errors import FormatError
@@ -171,7 +171,7 @@ BENCH = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(BENCH, min_size=1, max_size=5, unique_by=lambda one: one["name"]))
 def test_any_array_comes_back(benches):
     """Whatever names, units and numbers."""

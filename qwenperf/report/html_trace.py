@@ -19,6 +19,7 @@ TOP = 20
 """Operations that a page lists; ``qwenperf trace show --top`` lists more."""
 
 _MOST_STEPS = 24
+_NOTHING_S = 1e-9
 _SLOW = 2.0
 """Times the median that a slow step takes, as in ``traces.summary``."""
 
@@ -87,7 +88,7 @@ def trace_view(summary: Any, *, roofline: Roofline | None = None, timed_s: float
         told=tuple(str(line) for line in step_lines(summary, seen, timed_s)),
         parts=tuple(_parts(seen)),
         operations=tuple(_operations(summary, seen, roofline)),
-        rest=f"{units.seconds(rest)}, {share(rest, seen.step_s)}" if rest > 0 else "",
+        rest=f"{units.seconds(rest)}, {share(rest, seen.step_s)}" if rest > _NOTHING_S else "",
         steps=steps[:_MOST_STEPS],
         steps_left_out=max(0, len(steps) - _MOST_STEPS),
     )

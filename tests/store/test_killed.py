@@ -90,6 +90,15 @@ def test_a_store_that_nobody_may_write_to_is_readable(made, tmp_path, monkeypatc
     assert sorted(path.name for path in store.rglob("*")) == before
 
 
+def test_a_run_whose_files_cannot_all_be_copied_is_not_there(url, made, tmp_path):
+    """The record comes last, wherever the store is."""
+    store = open_store(url)
+    store.add(made.source_of(made.run_of(0)))
+    with pytest.raises(StoreError, match="cannot write to"):
+        store.add(made.source_of(made.run_of(1), {"logs/a": SCRIPT, "logs/b": tmp_path / "gone"}))
+    assert [run.run for run in store.runs()] == ["run-0000"]
+
+
 def test_an_add_that_was_cut_off_is_done_by_the_next(made, tmp_path):
     """At a URL, where files come before the record, an add that is repeated finds its own files."""
     source = made.source_of(made.run_of(0), {"logs/a": SCRIPT})

@@ -21,12 +21,13 @@ from typing import Any
 import httpx
 
 from benchmarks.service.records import text
-from benchmarks.service.servers import Nursery
+from benchmarks.service.servers import Nursery, client
 
 PROJECT = "/api/v1/projects/kills"
 METRICS = 20
 _WORKERS = 4
 _LARGEST = 400_000
+_PATIENCE_S = 20.0
 
 
 @dataclass(kw_only=True)
@@ -56,7 +57,8 @@ def kill_often(data: Path, *, kills: int, database: str = "", seed: int = 0) -> 
             ]
             for worker in workers:
                 worker.start()
-            time.sleep(random_.uniform(0.02, 0.5))
+            _under_way(told)
+            time.sleep(random_.uniform(0, 0.3))
             nursery.kill()
             stop.set()
             for worker in workers:
@@ -76,29 +78,32 @@ def kill_often(data: Path, *, kills: int, database: str = "", seed: int = 0) -> 
 
 
 def _make_project(nursery: Nursery) -> None:
-    with _client(nursery.url, nursery.token) as client:
-        client.post("/api/v1/projects", json={"project": "kills"}).raise_for_status()
+    with client(nursery.url, nursery.token) as http:
+        http.post("/api/v1/projects", json={"project": "kills"}).raise_for_status()
 
 
-def _client(url: str, token: str) -> httpx.Client:
-    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=20)
+def _under_way(told: Acknowledged) -> None:
+    """Wait until something was acknowledged since this began: a kill before that tells little."""
+    before, begun = len(told.runs), time.monotonic()
+    while len(told.runs) == before and time.monotonic() - begun < _PATIENCE_S:
+        time.sleep(0.002)
 
 
 def _push(nursery: tuple[str, str], numbers: Any, told: Acknowledged, stop: threading.Event, seed: int) -> None:
     """Send runs and their traces until the service is gone; note what it acknowledges."""
     random_ = random.Random(seed)  # noqa: S311  (sizes, not secrets)
     try:
-        with _client(*nursery) as client:
+        with client(*nursery) as http:
             while not stop.is_set():
-                _push_one(client, random_, numbers, told)
+                _push_one(http, random_, numbers, told)
     except httpx.TransportError:
         pass  # killed
 
 
-def _push_one(client: httpx.Client, random_: random.Random, numbers: Any, told: Acknowledged) -> None:
+def _push_one(http: httpx.Client, random_: random.Random, numbers: Any, told: Acknowledged) -> None:
     with told.lock:
         body = text(next(numbers), metrics=METRICS)
-    answer = client.post(f"{PROJECT}/runs", content=body)
+    answer = http.post(f"{PROJECT}/runs", content=body)
     answer.raise_for_status()
     record = answer.json()["records"][0]
     with told.lock:
@@ -107,12 +112,12 @@ def _push_one(client: httpx.Client, random_: random.Random, numbers: Any, told: 
     digest = hashlib.sha256(data).hexdigest()
     path = "plugins/profile/s/a.xplane.pb"
     announced = {"path": path, "size": len(data), "sha256": digest}
-    begun = client.post(f"{PROJECT}/runs/{record['id']}/files", json=announced).raise_for_status().json()
+    begun = http.post(f"{PROJECT}/runs/{record['id']}/files", json=announced).raise_for_status().json()
     offset = 0
     while not begun["complete"]:
         part = data[offset : offset + random_.randrange(50_000, 200_000)]
         headers = {"Upload-Offset": str(offset)}
-        begun = client.patch(f"{PROJECT}/uploads/{begun['upload']}", content=part, headers=headers)
+        begun = http.patch(f"{PROJECT}/uploads/{begun['upload']}", content=part, headers=headers)
         begun = begun.raise_for_status().json()
         offset = begun["offset"]
     with told.lock:
@@ -121,17 +126,17 @@ def _push_one(client: httpx.Client, random_: random.Random, numbers: Any, told: 
 
 def _check(nursery: Nursery, told: Acknowledged, *, skip: int) -> list[str]:
     """Return what is wrong: acknowledged and lost, or there and not whole. ``skip``: so many runs were seen."""
-    with _client(nursery.url, nursery.token) as client:
-        wrong = [problem for run in list(told.runs)[skip:] for problem in _check_run(client, run, told)]
-        listed = client.get(f"{PROJECT}/runs", params={"limit": 20}).raise_for_status().json()["runs"]
+    with client(nursery.url, nursery.token) as http:
+        wrong = [problem for run in list(told.runs)[skip:] for problem in _check_run(http, run, told)]
+        listed = http.get(f"{PROJECT}/runs", params={"limit": 20}).raise_for_status().json()["runs"]
         for row in listed:
             if row["run"] not in told.runs:
-                wrong += _check_run(client, row["run"], told)
+                wrong += _check_run(http, row["run"], told)
     return wrong
 
 
-def _check_run(client: httpx.Client, run: str, told: Acknowledged) -> list[str]:
-    answer = client.get(f"{PROJECT}/runs/{run}")
+def _check_run(http: httpx.Client, run: str, told: Acknowledged) -> list[str]:
+    answer = http.get(f"{PROJECT}/runs/{run}")
     if answer.status_code != 200:
         return [f"{run} was acknowledged and answers {answer.status_code}"]
     found, wrong = answer.json(), []
@@ -144,7 +149,7 @@ def _check_run(client: httpx.Client, run: str, told: Acknowledged) -> list[str]:
         f"{run} lost {path}" for (name, path), digest in told.files.items() if name == run and files.get(path) != digest
     ]
     for path, digest in files.items():
-        data = client.get(f"{PROJECT}/runs/{run}/files/{path}").raise_for_status().content
+        data = http.get(f"{PROJECT}/runs/{run}/files/{path}").raise_for_status().content
         if hashlib.sha256(data).hexdigest() != digest:
             wrong.append(f"{run} has {path} with other content than it says")
     return wrong

@@ -28,6 +28,7 @@ import httpx
 
 from benchmarks.service.fill import fill
 from benchmarks.service.records import text
+from benchmarks.service.servers import client
 
 Paths = Callable[[random.Random], tuple[str, dict[str, Any]]]
 
@@ -72,12 +73,14 @@ def push_for(url: str, token: str, seconds: float, first: int, said: Any) -> Non
     ends = time.monotonic() + seconds
 
     def work() -> None:
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+        with httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60, verify=False
+        ) as client:
             while time.monotonic() < ends:
                 with lock:
                     body = text(next(numbers), series=9)
                 begun = time.perf_counter()
-                client.post(f"{PROJECT}/runs", content=body).raise_for_status()
+                http.post(f"{PROJECT}/runs", content=body).raise_for_status()
                 with lock:
                     taken.append(time.perf_counter() - begun)
 
@@ -124,11 +127,11 @@ def read(
     """Ask one after the other, and return how long the answers took."""
     random_ = random.Random(0)  # noqa: S311  (which windows, not secrets)
     taken = []
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+    with client(url, token) as http:
         for _ in range(count):
             path, query = paths(random_)
             begun = time.perf_counter()
-            client.get(path, params=query).raise_for_status()
+            http.get(path, params=query).raise_for_status()
             taken.append(time.perf_counter() - begun)
     return quantiles(taken)
 
@@ -161,11 +164,13 @@ def read_by_many(url: str, token: str, seconds: float) -> dict[str, Any]:
         def inner() -> None:
             random_ = random.Random(index)  # noqa: S311  (which windows, not secrets)
             time.sleep(random_.random())
-            with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+            with httpx.Client(
+                base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60, verify=False
+            ) as client:
                 while time.monotonic() < ends:
                     path, query = random_.choice((window, window, overview, series_page))(random_)
                     begun = time.perf_counter()
-                    client.get(path, params=query).raise_for_status()
+                    http.get(path, params=query).raise_for_status()
                     taken.append(time.perf_counter() - begun)
                     time.sleep(max(0.0, 1 - taken[-1]))
 
@@ -178,21 +183,21 @@ def read_by_many(url: str, token: str, seconds: float) -> dict[str, Any]:
 def retention(url: str, token: str) -> dict[str, Any]:
     """Let everything expire, and return how long it took and how long answers took meanwhile."""
     taken = []
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
-        before = points(client)
-        client.patch(PROJECT, json={"retention_days": 1}).raise_for_status()
+    with client(url, token) as http:
+        before = points(http)
+        http.patch(PROJECT, json={"retention_days": 1}).raise_for_status()
         begun = time.monotonic()
-        while points(client) and time.monotonic() - begun < 180:
+        while points(http) and time.monotonic() - begun < 180:
             asked = time.perf_counter()
-            client.get(f"{PROJECT}/runs", params={"limit": 20}).raise_for_status()
+            http.get(f"{PROJECT}/runs", params={"limit": 20}).raise_for_status()
             taken.append(time.perf_counter() - asked)
             time.sleep(0.1)
         return {"points": before, "seconds": round(time.monotonic() - begun, 1), "answers_ms": quantiles(taken)}
 
 
-def points(client: httpx.Client) -> int:
+def points(http: httpx.Client) -> int:
     """Return how many points the service says it has."""
-    lines = client.get("/metrics").raise_for_status().text.splitlines()
+    lines = http.get("/metrics").raise_for_status().text.splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("qwenperf_points "))
 
 
@@ -205,9 +210,8 @@ def peak_bytes(pid: int) -> int:
 def measure(folder: Path, database: str, *, runs: int, seconds: float) -> dict[str, Any]:
     """Measure everything, and return it."""
     with served(folder, database) as (url, token, pid):
-        httpx.post(
-            f"{url}/api/v1/projects", json={"project": "load"}, headers={"Authorization": f"Bearer {token}"}
-        ).raise_for_status()
+        with client(url, token) as http:
+            http.post("/api/v1/projects", json={"project": "load"}).raise_for_status()
         found: dict[str, Any] = {"ingest": ingest(url, token, seconds, 0)()}
         begun = time.monotonic()
         fill(folder, database, "load", runs=runs)

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-import fsspec
+import fsspec  # type: ignore[import-untyped]  # ships no types
 
 from qwenperf.service.problems import ServiceUnavailableError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import uvicorn
@@ -49,14 +50,22 @@ def serve(settings: ServiceSettings, ready: Callable[[str, str | None], None]) -
         os.environ[VARIABLE] = to_text(settings)
         ready(address, token)
         config = uvicorn.Config(f"{__name__}:from_environment", factory=True, workers=settings.workers, **_OPTIONS)
-        from uvicorn.supervisors import Multiprocess
-
-        Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listening]).run()
+        _supervise(config, listening)
         return
     config = uvicorn.Config(create_app(settings, service), **_OPTIONS)
     redaction.install()
     ready(address, token)
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _supervise(config: uvicorn.Config, listening: socket.socket) -> None:
+    """Run worker processes until told to stop; one that ends is replaced."""
+    from uvicorn.supervisors import Multiprocess
+
+    options: dict[str, Any] = {"config": config, "sockets": [listening]}
+    if "target" in signature(Multiprocess).parameters:  # as older versions of uvicorn want it
+        options["target"] = uvicorn.Server(config).run
+    Multiprocess(**options).run()
 
 
 def from_environment() -> Starlette:

@@ -157,7 +157,7 @@ def shared(request, tmp_path_factory) -> Iterator[Running]:
         urls = new_database(request.getfixturevalue("cluster"))
     settings = ServiceSettings(
         data=folder / "data", database=next(urls), files=(folder / "files").as_uri(), sweep_s=0, pool_size=6,
-        record_limit=2_000_000, file_limit=50_000_000,
+        record_limit=2_000_000, file_limit=50_000_000, oidc_audience="tests",
         rate_per_s=1e6, rate_burst=10**6, anonymous_per_s=1e6, anonymous_burst=10**6,
     )  # fmt: skip
     yield from running(settings)

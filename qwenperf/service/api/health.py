@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from sqlalchemy import Connection, func, select
 from starlette.requests import Request
@@ -86,13 +85,9 @@ def _process() -> Iterator[str]:
     yield f"qwenperf_peak_resident_bytes {peak}"
 
 
-def _sample(name: str, labels: Any, value: float) -> str:
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
     written = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return (
-        f"qwenperf_{name}{{{written}}} {value:g}"
-        if isinstance(value, float)
-        else f"qwenperf_{name}{{{written}}} {value}"
-    )
+    return f"qwenperf_{name}{{{written}}} {round(value)}"
 
 
 def _escaped(text: str) -> str:

@@ -75,11 +75,16 @@ def _told(project: Row[Any], arrived: Arrived, is_new: bool) -> dict[str, Any]: 
 def list_runs(request: Request) -> Response:
     """List the runs of a project, the latest first."""
     limit = whole_of(request, "limit", 50, 1, 1000)
-    only = {name: text_of(request, name) for name in ("branch", "environment", "commit", "suite")}
+    branch, environment, commit, suite = (
+        text_of(request, name) for name in ("branch", "environment", "commit", "suite")
+    )
     behind = cursor_of(request)
     with service_of(request).database.read() as connection:
         _, project = project_for(request, connection, "read")
-        rows = runs.recent(connection, project.id, limit=limit + 1, behind=behind, **only)
+        rows = runs.recent(
+            connection, project.id, limit=limit + 1, behind=behind, branch=branch, environment=environment,
+            commit=commit, suite=suite,
+        )  # fmt: skip
     return shapes.page("runs", rows, shapes.run, limit)
 
 

@@ -16,13 +16,17 @@ _COLUMNS = (run_files.c.path, files.c.id, files.c.project_id, files.c.sha256, fi
 def of_run(connection: Connection, run_id: int) -> Sequence[Row[Any]]:
     """Return the files of a run by path."""
     query = select(*_COLUMNS).join(files, files.c.id == run_files.c.file_id).where(run_files.c.run_id == run_id)
-    return connection.execute(query.order_by(run_files.c.path)).all()
+    rows: Sequence[Any] = connection.execute(query.order_by(run_files.c.path)).all()
+    return rows
 
 
 def at_path(connection: Connection, run_id: int, path: str) -> Row[Any] | None:
     """Return one file of a run; ``None`` where there is none."""
     query = select(*_COLUMNS).join(files, files.c.id == run_files.c.file_id)
-    return connection.execute(query.where(run_files.c.run_id == run_id, run_files.c.path == path)).first()
+    row: Row[Any] | None = connection.execute(
+        query.where(run_files.c.run_id == run_id, run_files.c.path == path)
+    ).first()
+    return row
 
 
 def drop_unnamed(connection: Connection, project_id: int) -> list[str]:

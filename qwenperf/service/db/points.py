@@ -36,7 +36,7 @@ def keep_points(connection: Connection, project_id: int, run_id: int, at: int, f
     if not found:
         return
     numbers = _series(connection, project_id, found)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "series_id": numbers[point.case, point.metric],
             "at": at,

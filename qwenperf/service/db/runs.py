@@ -70,7 +70,10 @@ def recent(
     limit: int = 50,
     before: int | None = None,
     behind: tuple[int, int] | None = None,
-    **only: str | None,
+    branch: str | None = None,
+    environment: str | None = None,
+    commit: str | None = None,
+    suite: str | None = None,
 ) -> Sequence[Row[Any]]:
     """Return runs, the latest first.
 
@@ -80,16 +83,20 @@ def recent(
       limit: so many at most.
       before: older than that.
       behind: those that follow the one with this ``at`` and ``id`` in the list.
-      only: branch, environment, commit or suite, where not ``None``.
+      branch: on this branch.
+      environment: in this environment.
+      commit: of this commit.
+      suite: of this suite.
     """
     query = select(runs).where(runs.c.project_id == project_id)
     if before is not None:
         query = query.where(runs.c.at < before)
     if behind is not None:
         query = query.where((runs.c.at < behind[0]) | ((runs.c.at == behind[0]) & (runs.c.id < behind[1])))
-    for name, value in only.items():
+    only = ((runs.c.branch, branch), (runs.c.environment, environment), (runs.c.commit, commit), (runs.c.suite, suite))
+    for column, value in only:
         if value is not None:
-            query = query.where(runs.c[name] == value)
+            query = query.where(column == value)
     return connection.execute(query.order_by(runs.c.at.desc(), runs.c.id.desc()).limit(limit)).all()
 
 
@@ -104,7 +111,8 @@ def record_text(connection: Connection, record_id: int) -> bytes:
 
 
 def _body(connection: Connection, record_id: int) -> bytes:
-    return connection.execute(select(records.c.body).where(records.c.id == record_id)).scalar_one()
+    body: bytes = connection.execute(select(records.c.body).where(records.c.id == record_id)).scalar_one()
+    return body
 
 
 def cases_of(connection: Connection, run_id: int) -> Sequence[Row[Any]]:

@@ -141,7 +141,8 @@ def _points(connection: Connection, inside: ColumnElement[bool]) -> Sequence[Row
         .where(inside)
         .order_by(points.c.at, points.c.run_id)
     )  # fmt: skip
-    return connection.execute(query).all()
+    rows: Sequence[Any] = connection.execute(query).all()
+    return rows
 
 
 def _buckets(

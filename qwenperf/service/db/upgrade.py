@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -48,6 +49,7 @@ def version(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
+@cache
 def newest() -> str:
     """Return the version that this code needs."""
     head = ScriptDirectory.from_config(_config()).get_current_head()
@@ -70,9 +72,13 @@ def check_version(connection: Connection) -> None:
         )
 
 
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
+
+
 def _check_known(seen: str | None) -> None:
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if seen is not None and seen not in known:
+    if seen is not None and seen not in _known():
         raise UsageError(
             f"the database is at version {seen}, which is later than this qwenperf knows.",
             advice="Use the qwenperf that upgraded it, or restore a backup.",

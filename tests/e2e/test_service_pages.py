@@ -96,7 +96,7 @@ def shot(seen, name):
         seen.page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
 
 
-AT_ONCE = {"overview", "series", "first-run"}
+AT_ONCE = {"overview", "series"}
 """Pages that every change is held to; the others are slow in number."""
 
 
@@ -136,6 +136,7 @@ def test_every_text_can_be_read(visit, name, dark):
         assert [one for one in texts if one[1] < READABLE] == []
 
 
+@slow
 def test_a_series_is_drawn_with_scripts(visit):
     with visit("series") as seen:
         seen.page.wait_for_selector("#chart canvas")
@@ -177,6 +178,7 @@ def test_the_chart_is_read_by_keys(visit):
         seen.page.wait_for_url("**/runs/run-039")
 
 
+@slow
 def test_dragging_over_the_chart_looks_closer_and_home_goes_back(visit):
     with visit("series") as seen:
         box = seen.page.wait_for_selector("#chart .u-over").bounding_box()
@@ -202,7 +204,8 @@ def test_whoever_has_only_keys_gets_to_the_content_first(visit):
         assert seen.page.evaluate("document.activeElement.id") == "main"
 
 
-@pytest.mark.parametrize("name", some(["series", "overview", "alerts", "admin", "projects", "login"]))
+@slow
+@pytest.mark.parametrize("name", ["series", "overview", "alerts", "admin", "projects", "login"])
 def test_every_control_has_a_name_and_every_table_heads(visit, name):
     """By the browser's own computation of names."""
     with visit(name) as seen:
@@ -233,6 +236,7 @@ def test_a_person_signs_in_makes_a_first_token_and_signs_out(service, look):
         assert seen.said == []
 
 
+@slow
 def test_nothing_that_others_named_runs(visit):
     for name in ("hostile", "hostile-run", "hostile-alerts"):
         with visit(name) as seen:

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import httpx
+import pytest
 import uvicorn
 
 from qwenperf.service.app import create_app, make_service
 from qwenperf.service.auth import first_token
 
 SECOND = 1_000_000
-DATABASES = ("sqlite", "postgresql")
+DATABASES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.slow))
+"""What the pages and access are tested on; the database's own tests are on both at once."""
 
 
 class Clock:
@@ -33,7 +35,7 @@ class Running:
     def __init__(self, url, admin, clock, issuer):
         self.url, self.admin, self.clock, self.issuer = url, admin, clock, issuer
         self.service = None
-        self.client = httpx.Client(base_url=url, timeout=20)
+        self.client = httpx.Client(base_url=url, timeout=20, verify=False)
 
     def ask(self, method, path, token=None, **more):
         """Send a request, with a token or without, and return the answer."""

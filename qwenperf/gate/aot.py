@@ -49,9 +49,10 @@ def judge_case(case: AotCase, budget: ProgramBudget) -> tuple[Verdict, ...]:
     """Return the verdicts on one program for one target: always the first three gates, then what has a budget."""
     if case.status is not Status.MEASURED or case.program is None:
         return tuple(_not_compiled(case, budget))
-    verdicts = [passed(COMPILES, f"{where(case)}: compiled"), _memory(case, budget), _donation(case)]
+    donation = _unstable(DONATION, "unaliased_donations", case) or _donation(case)
+    verdicts = [passed(COMPILES, f"{where(case)}: compiled"), _memory(case, budget), donation]
     if budget.kernels is not None:
-        verdicts.append(_kernels(case, budget.kernels))
+        verdicts.append(_unstable(KERNELS, "kernels", case) or _kernels(case, budget.kernels))
     return (*(one for one in verdicts if one is not None), *(_limited(case, one) for one in budget.limits.values()))
 
 
@@ -143,6 +144,14 @@ def _kernels(case: AotCase, wanted: Sequence[str]) -> Verdict:
         return passed(KERNELS, f"{where(case)}: runs {', '.join(there)}")
     summary = f"{where(case)}: no kernel {lost[0]!r} in the program, which has {', '.join(there) or 'none'}"
     return failed(KERNELS, summary, causes("temp_bytes", case)[:_MOST_CAUSES], missing=lost)
+
+
+def _unstable(gate: str, field: str, case: AotCase) -> Verdict | None:
+    """Leave out what the compiler does not make the same twice."""
+    if case.program is None or field not in case.program.unstable:
+        return None
+    told = f"{where(case)}: {field.replace('_', ' ')} are not the same in two compilations, so that they are not judged"
+    return with_skip(skipped(gate, told), ELSEWHERE)
 
 
 def _limited(case: AotCase, limit: Limit) -> Verdict:

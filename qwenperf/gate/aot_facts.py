@@ -156,8 +156,18 @@ def _collectives(name: str, unit: str, words: str, reckon: Callable[[ProgramAnal
     return Fact(name=name, unit=unit, direction=_LOWER, words=words, read=read, fields=("collectives",))
 
 
+_OF_ESTIMATES = ("flops", "hbm_bytes", "estimated_cycles", "collectives")
+_OF_FIT = ("peak_bytes", "alias_bytes")
+"""Fields of the analysis that estimates, and limits of growth, are reckoned from."""
+
+
 def _estimate(name: str, unit: str, direction: Direction, words: str, read: Read) -> Fact:
-    return Fact(name=name, unit=unit, direction=direction, words=words, read=read, estimate=True)
+    return Fact(name=name, unit=unit, direction=direction, words=words, read=read, fields=_OF_ESTIMATES, estimate=True)
+
+
+def _room(name: str, words: str) -> Fact:
+    read = _of_fit(name)
+    return Fact(name=name, unit="count", direction=_HIGHER, words=words, read=read, fields=_OF_FIT, estimate=True)
 
 
 _DEFINED = (
@@ -187,8 +197,8 @@ _DEFINED = (
     _names("unknown_loops", "number of loops of unknown length"),
     Fact(name="fusions", unit="count", direction=_NONE, words="number of fusions", read=_field("fusions"),
          fields=("fusions",)),
-    _estimate("longest_context", "count", _HIGHER, "longest context that fits", _of_fit("longest_context")),
-    _estimate("largest_batch", "count", _HIGHER, "largest batch that fits", _of_fit("largest_batch")),
+    _room("longest_context", "longest context that fits"),
+    _room("largest_batch", "largest batch that fits"),
     _estimate("estimate_s", "s", _LOWER, "estimated time", _of_estimate("seconds")),
     _estimate("estimate_tokens_per_s", "tokens/s", _HIGHER, "estimated speed", _of_estimate("tokens_per_s")),
     _estimate("estimate_mbu", "ratio", _HIGHER, "estimated MBU", _of_estimate("mbu")),

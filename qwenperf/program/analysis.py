@@ -1,7 +1,8 @@
 """Facts about one compiled program, from its text and the compiler's own figures, without JAX.
 
 Every count is of one call on one device. Loop bodies count as often as they run; what the compiler says that cannot be
-true (a negative time, the largest integer for cycles) is left out.
+true (a negative time, the largest integer for cycles) is left out. Of a conditional the costliest branch counts
+(``extra.conditionals`` says how many there are); what should not be in a program at all is looked for in every branch.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from qwenperf.program import buffers, collectives, copies, costs, facts, hlo, kernels, loops, precision
+from qwenperf.program import branches, buffers, collectives, copies, costs, facts, hlo, kernels, loops, precision
 from qwenperf.program.costs import Totals
 from qwenperf.program.fingerprint import fingerprint
 from qwenperf.program.hlo import Module
@@ -57,7 +58,7 @@ def analyse(
         figures where they can be true: ``compiler_flops``, ``compiler_bytes``, ``compiler_seconds``.
     """
     module = hlo.parse(text)
-    schedule = loops.schedule(module)
+    schedule = _schedule(module)
     sizes, cost = sizes or {}, cost or {}
     numbers = weight_numbers(module, weights, donated)
     found = costs.steps(module, schedule)
@@ -94,9 +95,17 @@ def analyse(
             "collective_bytes": _by_kind(exchanged, per_layer=False),
             "collectives_per_layer": _by_kind(exchanged, per_layer=True),
             "categories": costs.by_category(every),
+            **({"conditionals": len(schedule.taken)} if schedule.taken else {}),
             **_compilers(cost, schedule),
         },
     )
+
+
+def _schedule(module: Module) -> Schedule:
+    """Return what runs in a call that takes the costliest branch of each conditional."""
+    every = loops.schedule(module)
+    taken = branches.costliest(module, every)
+    return loops.schedule(module, taken) if taken else every
 
 
 def weight_numbers(module: Module, weights: Sequence[str], donated: Sequence[str] = ()) -> frozenset[int]:

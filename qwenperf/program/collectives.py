@@ -8,7 +8,7 @@ from qwenperf.program import attributes, buffers, traffic
 from qwenperf.program.facts import short_source
 from qwenperf.program.hlo import Module, Operation
 from qwenperf.program.loops import Schedule
-from qwenperf.program.shapes import Array, array, arrays
+from qwenperf.program.shapes import array, arrays
 from qwenperf.schema.analysis import Collective
 
 KINDS = frozenset(
@@ -79,7 +79,7 @@ def _collective(module: Module, operation: Operation, *, told: Operation, runs: 
         extra["buffer"] = buffers.dotted(origin.path)
     return Collective(
         kind=kind(operation),
-        shape=", ".join(map(_shape, results)),
+        shape=", ".join(map(str, results)),
         bytes=sum(one.stored_bytes for one in results),
         runs=runs,
         per_layer=per_layer,
@@ -87,7 +87,3 @@ def _collective(module: Module, operation: Operation, *, told: Operation, runs: 
         operation=operation.name,
         extra=extra,
     )
-
-
-def _shape(one: Array) -> str:
-    return f"{one.dtype}[{','.join(map(str, one.sizes))}]"

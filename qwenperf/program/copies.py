@@ -130,7 +130,7 @@ def _copy(module: Module, operation: Operation, movement: Movement, *, runs: int
     told = next((one for one in movement.steps if one.source), operation)
     return BufferCopy(
         kind=_kind(module, movement),
-        shape=_shape(movement.after),
+        shape=str(movement.after),
         bytes=movement.after.stored_bytes,
         buffer=buffers.dotted(origin.path) if origin else "",
         runs=runs,
@@ -142,15 +142,11 @@ def _copy(module: Module, operation: Operation, movement: Movement, *, runs: int
     )
 
 
-def _shape(one: Array) -> str:
-    return f"{one.dtype}[{','.join(map(str, one.sizes))}]"
-
-
 def _with_layout(one: Array) -> str:
     tile = f":T({','.join(map(str, one.tile))})" if one.tile else ""
     space = f"S({one.space})" if one.space else ""
     layout = f"{','.join(map(str, one.order))}{tile or (':' if space else '')}{space}"
-    return _shape(one) + (f"{{{layout}}}" if layout else "")
+    return str(one) + (f"{{{layout}}}" if layout else "")
 
 
 def describe(copy: BufferCopy) -> str:

@@ -192,6 +192,9 @@ def _assumptions(
         told.append(
             f"{len(analysis.unknown_loops)} loops of unknown length are counted once: {analysis.unknown_loops[0]}"
         )
+    conditionals = analysis.extra.get("conditionals")
+    if conditionals:
+        told.append(f"the branch that costs most counts of each of {conditionals} conditionals")
     if analysis.kernels:
         told.append(
             "kernels without a cost of their author's count with the bytes of their arguments and no arithmetic"
@@ -200,7 +203,7 @@ def _assumptions(
     if compiler_s is not None and missing:
         told.append(f"the compiler's time leaves out {missing} instructions without an estimate")
     if analysis.collectives and not target.interconnect_bytes_per_s:
-        told.append("exchanges take no time: the speed of the links is not known")
+        told.append(f"exchanges take no time: the speed of {target.name}'s links is unknown (not published)")
     return tuple(told)
 
 

@@ -16,6 +16,7 @@ from qwenperf.program import attributes
 from qwenperf.program.attributes import Dimension
 from qwenperf.program.hlo import Module, Operation
 from qwenperf.program.shapes import Array, array, arrays
+from qwenperf.schema.products import is_product, product_flops
 
 _ARITHMETIC = frozenset("add subtract multiply divide maximum minimum negate abs remainder round-nearest-even".split())
 _OTHER = frozenset(
@@ -24,9 +25,6 @@ _OTHER = frozenset(
     "shift-right-arithmetic is-finite round-nearest-afz popcnt reduce-precision map".split()
 )
 _FLOATING = ("f", "bf", "c")
-_PRODUCTS = ("matmul", "gemm", "dot")
-"""Parts of the names of library calls that are products of matrices."""
-
 _NO_ARITHMETIC = frozenset({"parameter", "constant", "convert", "bitcast", "tuple"})
 _MOST_PLACES = 10**6
 _MOST_PAIRS = 10**30
@@ -175,16 +173,13 @@ def _custom(module: Module, operation: Operation) -> Work:
     told = attributes.kernel_cost(operation.attributes)
     if told:
         return _product(told.get("flops", 0.0))
-    target = attributes.custom_target(operation.attributes).lower()
-    if not any(part in target for part in _PRODUCTS):
+    if not is_product(attributes.custom_target(operation.attributes)):
         return NOTHING
     left, right = (_operand_array(module, operation, number) for number in (0, 1))
     result = next(iter(arrays(operation.type)), None)
-    if left is None or right is None or result is None or not result.elements:
+    if left is None or right is None or result is None:
         return NOTHING
-    # (rows x inner) times (inner x columns) is (rows x columns): the root of the three is what each pair meets.
-    batch = (math.prod(result.sizes[:-2]) or 1) if len(right.sizes) > 2 else 1
-    return _product(2.0 * math.sqrt(left.elements) * math.sqrt(right.elements) * math.sqrt(result.elements / batch))
+    return _product(product_flops(left.sizes, right.sizes, result.sizes))
 
 
 def _operand_array(module: Module, operation: Operation, number: int) -> Array | None:

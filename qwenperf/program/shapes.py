@@ -41,6 +41,10 @@ class Array:
     space: int = 0
     bits: int = 32
 
+    def __str__(self) -> str:
+        """Write it without its layout: ``bf16[24,896]``."""
+        return f"{self.dtype}[{','.join(map(str, self.sizes))}]"
+
     @property
     def elements(self) -> int:
         """Number of elements; 1 for a scalar."""

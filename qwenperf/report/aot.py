@@ -70,6 +70,8 @@ def target_line(case: AotCase) -> str:
     parts = [", ".join(counts) + memory + speed]
     if target.mesh:
         parts.append("mesh " + " x ".join(f"{axis} {size}" for axis, size in target.mesh.items()))
+    if target.devices > 1 and not target.interconnect_bytes_per_s:
+        parts.append("speed of the links unknown")
     name = target.name if target.topology in {"", target.name} else f"{target.name} ({target.topology})"
     return f"{name}: {', '.join(parts)}"
 

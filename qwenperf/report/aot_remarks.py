@@ -12,6 +12,9 @@ _MOST_LINES = 3
 _SMALL_SHARE = 0.001
 """Copies below this share of the program's traffic get no line."""
 
+_DOUBTS = ("exchanges take no time", "the branch that costs most")
+"""How the assumptions begin that are worth a line."""
+
 _NAMED = (
     ("kernel", "kernels"),
     ("donated and not in place", "unaliased_donations"),
@@ -29,8 +32,24 @@ def remarks(cases: Sequence[AotCase]) -> Iterator[str]:
     yield from _shared(cases, lambda one: [collective_text(each) for each in one.collectives])
     for word, field in _NAMED:
         yield from _shared(cases, partial(_named, word, field))
+    yield from _grouped((case.target.name, _repeated(case)) for case in cases)
     yield from _grouped((case.target.name, _room(case.fit)) for case in cases if case.fit)
     yield from _grouped((case.target.name, _growth(case.estimate)) for case in cases if case.estimate)
+    yield from _grouped((case.target.name, told) for case in cases for told in _doubts(case.estimate))
+
+
+def _doubts(estimate: Estimate | None) -> list[str]:
+    """Return the assumptions that do not hold for every program: what this one's estimate leaves open."""
+    told = () if estimate is None else estimate.assumptions
+    return [f"~: {one}" for one in told if one.startswith(_DOUBTS)]
+
+
+def _repeated(case: AotCase) -> str:
+    """Say that all numbers are the same in each compilation that was compared; what is not has a line of its own."""
+    times = case.extra.get("compilations", 1)
+    if times == 1 or case.program is None or case.program.unstable:
+        return ""
+    return f"the same numbers in {times} compilations"
 
 
 def _named(word: str, field: str, program: ProgramAnalysis) -> list[str]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from qwenperf.schema.products import is_product, product_flops
 from qwenperf.traces.hlo_proto import Computation, Instruction, Module, Shape
 
 _FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "while", "conditional", "call", "after-all"}
 _MOVES = {"copy", "transpose", "reshape", "broadcast", "concatenate", "pad", "reverse", "iota", "convert", "fusion"}
 _SLICES = {"dynamic-slice", "gather", "slice"}
 _UPDATE = "dynamic-update-slice"
-_PRODUCTS = ("matmul", "gemm", "dot")
-"""Parts of the names of library calls that are products of matrices; ``program.flops`` goes by the same."""
 
 
 def inside(module: Module, instruction: Instruction) -> Iterator[tuple[Computation, Instruction]]:
@@ -47,8 +46,7 @@ def flops(computation: Computation, instruction: Instruction) -> int:
 
 
 def _is_called_product(instruction: Instruction) -> bool:
-    target = instruction.target.lower()
-    return instruction.opcode == "custom-call" and any(part in target for part in _PRODUCTS)
+    return instruction.opcode == "custom-call" and is_product(instruction.target)
 
 
 def _called_flops(computation: Computation, instruction: Instruction) -> int:
@@ -56,12 +54,7 @@ def _called_flops(computation: Computation, instruction: Instruction) -> int:
     factors = [
         computation.instructions[one].shape for one in instruction.operands[:2] if one in computation.instructions
     ]
-    result = _made(instruction)
-    if len(factors) < 2 or not result.elements:
-        return 0
-    # (rows x inner) times (inner x columns) is (rows x columns): the root of the three is what each pair meets.
-    batch = (math.prod(result.sizes[:-2]) or 1) if len(factors[1].sizes) > 2 else 1
-    return round(2.0 * math.sqrt(factors[0].elements * factors[1].elements * result.elements / batch))
+    return round(product_flops(factors[0].sizes, factors[1].sizes, _made(instruction).sizes)) if len(factors) > 1 else 0
 
 
 def _made(instruction: Instruction) -> Shape:

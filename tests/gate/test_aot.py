@@ -229,6 +229,23 @@ def test_a_number_that_the_compiler_does_not_repeat_is_left_out_and_said():
     assert code == 0
 
 
+@pytest.mark.parametrize(
+    ("field", "gate", "limit"),
+    [
+        ("unaliased_donations", "donation", {}),
+        ("kernels", "kernels", {"kernels": ["*flash*"]}),
+        ("estimated_cycles", "budget:estimate_s", {"estimate_s": {"max": 1e-9}}),
+        ("peak_bytes", "budget:longest_context", {"longest_context": {"min": 10**9}}),
+    ],
+)
+def test_whatever_follows_from_such_a_number_is_left_out_too(field, gate, limit):
+    """Donations, kernels, estimates, and how far a program could grow."""
+    program = made.good_program(unstable=(field,), unaliased_donations=("cache.k bf16[8]",))
+    verdicts, _ = judged(made.good_case(program), **limit)
+    assert verdicts[gate].outcome is Outcome.SKIPPED
+    assert "not the same in two compilations" in verdicts[gate].summary
+
+
 def test_missing_interrupted_and_unmatched_are_told():
     """What was asked for and is not there counts."""
     record = judge(made.record(declared=("other@v5e-1/x",)), parse({"*@v9-*": {"fits": True}}, "x"))

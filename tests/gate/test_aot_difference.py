@@ -176,6 +176,14 @@ def test_a_number_that_is_not_the_same_twice_is_not_compared():
     assert code == 0
 
 
+def test_kernels_that_are_not_the_same_twice_are_not_compared():
+    """On either side."""
+    base = other(kernels=("flash_attention_kernel",), unstable=("kernels",))
+    verdicts, code = compared(base=base, head=made.good_case(made.good_program(fingerprint="c")))
+    assert "kernels" not in verdicts
+    assert code == 0
+
+
 def test_a_kernel_that_is_gone_fails_and_says_what_runs_instead():
     """Flash attention was replaced by what the compiler makes of plain attention."""
     base = other(kernels=("flash_attention_kernel",))

@@ -54,6 +54,16 @@ def test_branches_and_calls_run_once_and_what_a_fusion_contains_does_not_run_by_
     assert loops.schedule(module).runs == {"main.1": 1, "yes": 1, "no": 1, "called": 2}
 
 
+def test_of_a_conditional_the_branch_that_is_named_runs(texts):
+    computations = [texts.computation(name, "ROOT %p = f32[4]{0} parameter(0)") for name in ("yes", "no")]
+    module = texts.parsed(
+        "%a = f32[4]{0} parameter(0)",
+        "ROOT %b = f32[4]{0} conditional(%c, %a, %a), branch_computations={%yes, %no}",
+        computations=computations,
+    )
+    assert loops.schedule(module, {("main.1", "b"): "no"}).runs == {"main.1": 1, "no": 1}
+
+
 def test_computations_that_call_each_other_in_a_circle_end(texts):
     circle = [
         texts.computation("one", "ROOT %d = f32[4]{0} call(%p), to_apply=%two"),

@@ -81,7 +81,17 @@ def diff_command(
         both = pairs(traced_cases(base, base_case or pattern), traced_cases(head, head_case or pattern))
     with understood(base, head or base):
         found = [
-            (one, other, diff(one.summary, other.summary, timed_base_s=one.timed_s, timed_head_s=other.timed_s))
+            (
+                one,
+                other,
+                diff(
+                    one.summary,
+                    other.summary,
+                    timed_base_s=one.timed_s,
+                    timed_head_s=other.timed_s,
+                    timed=one.timed,
+                ),
+            )
             for one, other in both
         ]
     if as_json:

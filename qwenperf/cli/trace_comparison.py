@@ -14,10 +14,11 @@ from qwenperf.cli.traced_case import TracedCase, known_summary
 from qwenperf.errors import NothingMeasuredError, RecordError
 from qwenperf.gate.speed import token_times
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
+from qwenperf.traces.diff import REQUESTS, of
 
 RECORD = "comparison.json"
 _SIDES = ("base", "head")
-_NOTE = "what was timed without the profiler are whole requests, prefill included"
+_NOTE = "what was timed without the profiler are whole requests, prefill included, and the traces show steady steps"
 
 
 def traced_sides(place: Path) -> tuple[Mapping[str, TracedCase], ...]:
@@ -49,8 +50,8 @@ def _sides(case: ComparedCase, record: ComparisonRecord, folder: Path) -> Iterat
         told = told if isinstance(told, Mapping) else None
         summary, note = known_summary(told, folder / file if isinstance(file, str) else None, case.spec)
         if summary is not None:
-            note = "; ".join(filter(None, (note, _NOTE if times else "")))
-            yield side, TracedCase(id=case.id, summary=summary, timed_s=times.get(side), note=note)
+            note = "; ".join(filter(None, (note, _NOTE if times and of(summary) != REQUESTS else "")))
+            yield side, TracedCase(id=case.id, summary=summary, timed_s=times.get(side), timed=REQUESTS, note=note)
 
 
 def _told(case: ComparedCase, name: str) -> Mapping[str, object]:

@@ -12,9 +12,10 @@ from qwenperf.cli.files import is_there
 from qwenperf.errors import RecordError, UnknownNameError
 from qwenperf.schema.records import Roofline
 from qwenperf.traces import xplane
+from qwenperf.traces.diff import REQUESTS, STEPS
 from qwenperf.traces.summary import VERSION, summarize
 
-_STEP_NAME = "decode"
+_STEP_NAME, _REQUEST_NAME = "decode", "request"
 _ONE_STEP = 3
 """A request of so many tokens has one steady step, so that a trace of one step says nothing of what it is."""
 
@@ -23,13 +24,14 @@ _ONE_STEP = 3
 class TracedCase:
     """One trace: what it is called, its summary, and what was measured of the same case without a profiler.
 
-    ``timed_s`` is the time per token of what the trace shows: of streamed steps, or of whole requests. ``case`` is the
-    id of its case, where ``id`` names a side too.
+    ``timed_s`` is the time per token of ``timed``: of streamed steps, or of whole requests. ``case`` is the id of its
+    case, where ``id`` names a side too.
     """
 
     id: str
     summary: Mapping[str, Any]
     timed_s: float | None = None
+    timed: str = STEPS
     roofline: Roofline | None = None
     note: str = ""
     case: str = ""
@@ -52,15 +54,18 @@ def _is_named(case: TracedCase, pattern: str) -> bool:
 
 
 def read_summary(file: Path, new_tokens: int | None = None) -> Mapping[str, Any]:
-    """Sum up a trace by our own steps, or by any annotated ones where there are none of ours.
+    """Sum up a trace by our own steps or requests, or by any annotated ones where there are none of ours.
 
-    A single step of ours is a whole request of ``new_tokens``, where that many have more steps.
+    A request makes ``new_tokens``. So does a single step of ours, where that many tokens have more steps.
 
     Raises:
       RecordError: it cannot be read; names it.
     """
     profile = xplane.read(file, _STEP_NAME)
     ours = bool(profile.steps)
+    requests = None if ours else xplane.read(file, _REQUEST_NAME)
+    if requests is not None and requests.steps:
+        return {**summarize(requests, tokens_per_step=new_tokens or 1), "of": REQUESTS}
     profile = profile if ours else xplane.read(file)
     whole = ours and len(profile.steps) == 1 and new_tokens not in {None, _ONE_STEP}
     return summarize(profile, tokens_per_step=new_tokens if whole and new_tokens else 1)

@@ -19,7 +19,7 @@ from qwenperf.stats.pairs import PairEstimate, estimate
 from qwenperf.stats.sequential import Decision, decide
 from qwenperf.stats.spending import Plan
 from qwenperf.stats.turns import side_time
-from qwenperf.traces.diff import top_lines
+from qwenperf.traces.diff import REQUESTS, top_lines
 
 GATE = "speed"
 
@@ -126,7 +126,9 @@ def _slower_operations(case: ComparedCase, pairs: Sequence[PairRecord]) -> tuple
     summaries, remarks = (case.extra.get(name) for name in ("trace_summaries", "trace_remarks"))
     slower: tuple[str, ...] = ()
     if isinstance(summaries, Mapping):
-        slower = top_lines(summaries.get("base"), summaries.get("head"), timed=token_times(pairs, case))
+        slower = top_lines(
+            summaries.get("base"), summaries.get("head"), timed=token_times(pairs, case), timed_of=REQUESTS
+        )
     told = remarks.items() if isinstance(remarks, Mapping) else ()
     return (*slower, *(f"trace of {side}: {text}" for side, texts in told for text in texts))
 

@@ -6,6 +6,7 @@ Everything measured is on disk before the next pair starts: ``comparison.json`` 
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from qwenperf.gate.comparison import TOO_MANY_BROKEN, judge_comparison
 from qwenperf.gate.excuses import Excuse, excuse
 from qwenperf.gate.speed import decide_cases
 from qwenperf.lab.inventory import Inventory
-from qwenperf.lab.pairs import PairOptions, Pairs
+from qwenperf.lab.pairs import AfterRound, PairOptions, Pairs
 from qwenperf.lab.run_folder import new_run_id, write_text, writing
 from qwenperf.lab.sides import Side
 from qwenperf.measure.capture_folder import under_way
@@ -46,7 +47,8 @@ class Listener(Protocol):
 class Comparison:
     """Runs one comparison; ``run`` returns its judged record. ``stages`` are decisions by stage and case.
 
-    ``most_pairs`` ends it after that many, decided or not.
+    ``most_pairs`` ends it after that many, decided or not; ``limit_s`` begins no pair that would not end in time if
+    it took as long as the one before.
     """
 
     base: Side
@@ -58,6 +60,8 @@ class Comparison:
     listener: Listener
     stop_early: bool = True
     most_pairs: int | None = None
+    limit_s: float | None = None
+    after_round: AfterRound | None = None
     excuses: Sequence[Excuse] = ()
     facts: Mapping[str, Any]
     stages: dict[int, Mapping[str, Decision]] = field(default_factory=dict)
@@ -65,9 +69,10 @@ class Comparison:
     def __post_init__(self) -> None:
         """Begin with a record in which nothing is measured."""
         self._record = self._new()
+        self._begun, self._last_s = time.monotonic(), 0.0
         self._pairs = Pairs(
             base=self.base, head=self.head, cases=self.inventory.shared, options=self.options,
-            logs=self.folder / "logs", seed=int(self.folder.name[-6:], 16),
+            logs=self.folder / "logs", seed=int(self.folder.name[-6:], 16), after_round=self.after_round,
         )  # fmt: skip
 
     def run(self) -> ComparisonRecord:
@@ -96,6 +101,8 @@ class Comparison:
         """Measure pairs up to each look of ``plan`` until all cases of the stage are decided."""
         for look, count in enumerate(plan.looks):
             self._measure(count, stage=stage, most=plan.looks[-1])
+            if self._late() and self._whole(stage) < count:
+                return
             self.stages[stage] = decide_cases(
                 self._record, plan, look=look, stage=stage, earlier=self.stages.get(stage), first=self.stages.get(1)
             )
@@ -108,15 +115,21 @@ class Comparison:
 
     def _measure(self, count: int, *, stage: int, most: int) -> None:
         """Add pairs of ``stage`` until there are ``count`` whole ones, or no hope is left."""
-        while self._whole(stage) < count and not self._hopeless():
+        while self._whole(stage) < count and not self._hopeless() and not self._late():
             number = 1 + sum(pair.stage == stage for pair in self._record.pairs)
+            begun = time.monotonic()
             pair = self._pairs.measure(number, stage=stage)
+            self._last_s = time.monotonic() - begun
             self._record = replace(self._record, pairs=(*self._record.pairs, pair))
             self._keep()
             self.listener.pair_ended(self._record, pair, most)
 
     def _whole(self, stage: int) -> int:
         return sum(pair.stage == stage and pair.failed is None for pair in self._record.pairs)
+
+    def _late(self) -> bool:
+        """Say whether another pair would not end in time."""
+        return self.limit_s is not None and time.monotonic() - self._begun + self._last_s > self.limit_s
 
     def _hopeless(self) -> bool:
         """Say whether too many pairs broke, or both sides have spoken and no case is left to compare."""
@@ -160,9 +173,9 @@ class Comparison:
         approximate = sorted({what for side in (self.base, self.head) for what in side.approximate(case)})
         told = {
             "approximate": approximate,
-            "traces": self._pairs.traces.get(case.id),
-            "trace_summaries": self._pairs.summaries.get(case.id),
-            "trace_remarks": self._pairs.remarks.get(case.id),
+            "traces": self._pairs.traces.files.get(case.id),
+            "trace_summaries": self._pairs.traces.summaries.get(case.id),
+            "trace_remarks": self._pairs.traces.remarks.get(case.id),
         }
         return ComparedCase(
             id=case.id,

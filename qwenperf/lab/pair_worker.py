@@ -2,9 +2,9 @@
 
 SPEC is JSON: ``cases``, ``known``, ids of cases whose sizes an earlier process of this side has told, and ``root``, the
 folder that the package must have been imported from. It answers ``{"ready": ...}`` once all cases are built and warm,
-then to each ``{"case": id, "repeats": n}`` with the seconds that took, and to one with ``trace``, a folder, and
-``session`` in the place of ``repeats`` with the file of a profile. A case that cannot be built is an error of that case
-alone. Nothing runs between two commands.
+then to each ``{"case": id, "repeats": n}`` with the seconds that took, and to one with ``trace``, a folder, ``session``
+and ``of`` (``requests`` or ``steps``) in the place of ``repeats`` with the file of a profile. A case that cannot be
+built is an error of that case alone. Nothing runs between two commands.
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ def _serve(
                 evidence[name] = {"error": f"{type(error).__name__}: {error}"}
         runs = {name: partial(_request, form) for name, form in forms.items()} | make_anchors()
         missed = sum(not event.cache_hit for event in log.events)
-        say({"ready": evidence, "environment": environment, "missed": missed, "traces": True})
+        say({"ready": evidence, "environment": environment, "missed": missed, "traces": True, "whole": True})
         with os.fdopen(commands, encoding="utf-8") as lines, log.phase("steady"):
             for line in lines:
-                asked = json.loads(line)
+                asked, before = json.loads(line), len(log.events)
                 if "trace" in asked:
-                    say(_trace(forms[asked["case"]], asked))
+                    seen = _trace(forms[asked["case"]], asked)
+                    say({**seen, "compiles": len(log.events) - before})
                     continue
-                before = len(log.events)
                 spent = clock.spend(runs[asked["case"]], asked["repeats"])
                 say({"wall_s": spent.wall_s, "cpu_s": spent.cpu_s, "compiles": len(log.events) - before})
 
@@ -149,13 +149,15 @@ def _build(case: Case, clock: Any, log: Any, *, known: bool) -> tuple[Forms, dic
 
 
 def _trace(form: Forms, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Save a profile of a few decode steps; say where and what took the time, or why there is none."""
+    """Save a profile of a few requests or decode steps; say where and what took the time, or why there is none."""
     from qwenperf.lab.options import Options
-    from qwenperf.lab.trace import trace_steps
+    from qwenperf.lab.trace import trace_requests, trace_steps
 
-    seen = trace_steps(form, Options(trace_folder=asked["trace"], session=asked["session"]))
+    of, options = asked.get("of", "steps"), Options(trace_folder=asked["trace"], session=asked["session"])
+    seen = trace_requests(form, options, partial(_request, form)) if of == "requests" else trace_steps(form, options)
     lost = [finding.message for finding in seen.findings]
-    return {"trace": None if seen.path is None else str(seen.path), "summary": seen.summary, "lost": lost}
+    summary = None if seen.summary is None else {**seen.summary, "of": of}
+    return {"trace": None if seen.path is None else str(seen.path), "summary": summary, "lost": lost}
 
 
 def _programs_in_use(engine: Any, case: Case) -> dict[str, str]:

@@ -14,7 +14,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +22,14 @@ from typing import Any
 
 from qwenperf.errors import ConfigError, MeasurementError
 from qwenperf.lab import machine
-from qwenperf.lab.options import Options
-from qwenperf.lab.run_folder import session_name
+from qwenperf.lab.pair_traces import PairTraces
 from qwenperf.lab.share_programs import share_programs
 from qwenperf.lab.sides import Side
 from qwenperf.lab.subject import Subject
-from qwenperf.measure.capture_limits import longest_s
 from qwenperf.schema.comparison import PairRecord, RoundRecord
 from qwenperf.workloads.case import Case
+
+AfterRound = Callable[[str, Mapping[str, Subject]], None]
 
 ANCHORS = ("anchor/memory", "anchor/compute")
 _ORDERS = ("ABBA", "BAAB")
@@ -64,9 +64,8 @@ class Pairs:
 
     ``cache`` is a folder for compiled programs; without one each process compiles its own. ``loaded`` are fingerprints
     of what a side's first process to load programs has loaded, by (stage, side, case); ``compiled`` are the stages
-    whose programs are in the cache. ``traces`` are files of profiles by case and side, of the sides that can save them
-    (``tracing``: an older one cannot), ``summaries`` what took the time in them, and ``remarks`` why there is none, or
-    what is wrong with one.
+    whose programs are in the cache. ``traces`` are profiles of what would fail. ``after_round`` is called with case and
+    subjects between two rounds.
     """
 
     base: Side
@@ -81,10 +80,8 @@ class Pairs:
     cache: Path | None = None
     loaded: dict[tuple[int, str, str], Mapping[str, str]] = field(default_factory=dict)
     compiled: set[int] = field(default_factory=set)
-    traces: dict[str, dict[str, str]] = field(default_factory=dict)
-    summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
-    remarks: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    tracing: set[str] = field(default_factory=set)
+    traces: PairTraces = field(default_factory=PairTraces)
+    after_round: AfterRound | None = None
 
     def measure(self, number: int, *, stage: int = 1) -> PairRecord:
         """Measure one pair; a pair that breaks says why in ``failed`` and keeps the rounds it has."""
@@ -99,8 +96,10 @@ class Pairs:
                 self._settle(subjects)
                 for case, order in self._turns(draw, first.name):
                     rounds[case] = (*rounds.get(case, ()), self._round(case, order, subjects))
+                    if self.after_round is not None:
+                        self.after_round(case, subjects)
                 if stage > 1 and number == 1:
-                    self._trace(subjects)
+                    self.traces.take(self.comparable(), subjects, self.logs.parent, self.options.trial_limit_s)
         except MeasurementError as error:
             failed = error.message
         return PairRecord(number=number, first=first.name, stage=stage, rounds=rounds, failed=failed, extra=told)
@@ -143,7 +142,7 @@ class Pairs:
         """Wait until a side is warm, and keep what it says of its cases; return how many programs it had to compile."""
         told = subject.hear(self.options.ready_limit_s)
         self.environments.setdefault(side, told["environment"])
-        self.tracing |= {side} if told.get("traces") else set()
+        self.traces.hear(side, told)
         for case, seen in told["ready"].items():
             known = self.evidence[side].get(case, seen)
             if "error" in seen and "error" not in known:
@@ -176,27 +175,6 @@ class Pairs:
             seen = [self._ask(subject, case, 1)["wall_s"] for _ in range(turns) for subject in subjects.values()]
             fits = 1 if case in ANCHORS else round(self.options.trial_s / max(min(seen), 1e-6))
             self.repeats.setdefault(case, max(1, min(_MOST_REPEATS, fits)))
-
-    def _trace(self, subjects: Mapping[str, Subject]) -> None:
-        """Save a few steps of what would fail, on either side: last of all, for a profiler slows down what it watches.
-
-        What goes wrong costs traces alone, and is kept as a remark; a side that fails to answer is asked no more.
-        """
-        folder = self.logs.parent.resolve()
-        limit_s = longest_s(Options().trace_deadline_s) + self.options.trial_limit_s
-        for side in sorted(self.tracing):
-            for case in self.comparable():
-                asked = {"case": case, "trace": str(folder), "session": f"{session_name(case)}-{side}"}
-                try:
-                    seen = subjects[side].ask(asked, limit_s)
-                except MeasurementError as error:
-                    self.remarks.setdefault(case, {})[side] = [error.message]
-                    break
-                if seen["trace"]:
-                    self.traces.setdefault(case, {})[side] = str(Path(seen["trace"]).relative_to(folder))
-                    self.summaries.setdefault(case, {})[side] = seen.get("summary")
-                if seen.get("lost"):
-                    self.remarks.setdefault(case, {})[side] = list(seen["lost"])
 
     def comparable(self) -> tuple[str, ...]:
         """Return the cases that both sides have built."""

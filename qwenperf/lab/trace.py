@@ -1,8 +1,8 @@
-"""A trace of steady decode steps of any engine: finds one step to repeat, and hands it to ``measure.capture``."""
+"""A trace of steady decode steps, or of whole requests, of any engine: ``measure.capture`` is told what to repeat."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,11 @@ from qwenperf.errors import RefusedCallError
 from qwenperf.lab.forms import Forms
 from qwenperf.lab.options import Options
 from qwenperf.lab.trace_files import trace_bytes
-from qwenperf.measure.capture import Capture, capture
+from qwenperf.measure.capture import REQUEST_NAME, Capture, capture
 from qwenperf.schema.records import Finding, Severity
+
+REQUESTS = 3
+"""Whole requests in a trace: a median of them leaves out one that something else disturbed."""
 
 
 def trace_steps(forms: Forms, options: Options) -> Capture:
@@ -26,8 +29,17 @@ def trace_steps(forms: Forms, options: Options) -> Capture:
     Raises:
       RefusedCallError: an executable refused its arguments, which says something of the engine and not of the trace.
     """
+    return _taken(options, partial(_steps, forms))
+
+
+def trace_requests(forms: Forms, options: Options, request: Callable[[], object] | None = None) -> Capture:
+    """Capture a few whole requests, prefill and all, as they are timed (``request``); else as ``trace_steps``."""
+    return _taken(options, partial(_requests, forms, request or forms.request))
+
+
+def _taken(options: Options, take: Callable[[Options], Capture]) -> Capture:
     try:
-        return _over_quota(options) or _capture(forms, options)
+        return _over_quota(options) or take(options)
     except RefusedCallError:
         raise
     except Exception as error:  # noqa: BLE001  (the profiler raises what it likes)
@@ -54,22 +66,30 @@ def _over_quota(options: Options) -> Capture | None:
     return Capture(findings=(Finding(code="trace-quota", severity=Severity.WARNING, message=told, advice=advice),))
 
 
-def _capture(forms: Forms, options: Options) -> Capture:
-    folder = Path(options.trace_folder or ".")
-    save = partial(
+def _saver(options: Options) -> Callable[..., Capture]:
+    return partial(
         capture,
-        folder,
+        Path(options.trace_folder or "."),
         options.session,
         max_bytes=options.trace_max_bytes,
         deadline_s=options.trace_deadline_s,
         python=options.trace_python,
     )
+
+
+def _steps(forms: Forms, options: Options) -> Capture:
+    save = _saver(options)
     decode_steps = forms.workload.new_tokens - 1
     if not forms.streams or decode_steps < 2:
         return save(forms.request, steps=1, tokens_per_step=max(1, forms.workload.new_tokens))
     stream = Stream(forms=forms)
     steps = min(options.trace_steps, decode_steps - 1)
     return save(stream.step, begin=stream.begin, steps=steps)
+
+
+def _requests(forms: Forms, request: Callable[[], object], options: Options) -> Capture:
+    tokens = max(1, forms.workload.new_tokens)
+    return _saver(options)(request, steps=REQUESTS, name=REQUEST_NAME, tokens_per_step=tokens)
 
 
 @dataclass(kw_only=True)

@@ -26,7 +26,10 @@ from qwenperf.measure.capture_limits import STOP_S
 from qwenperf.measure.capture_lock import CaptureBusyError, one_at_a_time
 from qwenperf.schema.records import Finding, Severity
 
-STEP_NAME = "decode"
+STEP_NAME, REQUEST_NAME = "decode", "request"
+"""What steps, and whole requests, are called in a trace."""
+
+_SESSION = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,7 @@ class _Request:
     step: Callable[[], object]
     begin: Callable[[], object]
     steps: int
+    name: str
     tokens_per_step: int
     max_bytes: int
     deadline_s: float
@@ -54,11 +58,6 @@ class _Request:
     last: bool = False
 
 
-def session_name(text: str) -> str:
-    """Make a session name that is one folder: ``model/cached/b1`` -> ``model-cached-b1``."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "session"
-
-
 def capture(
     folder: Path,
     session: str,
@@ -66,6 +65,7 @@ def capture(
     *,
     begin: Callable[[], object] = lambda: None,
     steps: int = 8,
+    name: str = STEP_NAME,
     tokens_per_step: int = 1,
     max_bytes: int = 64_000_000,
     deadline_s: float = 30.0,
@@ -75,7 +75,8 @@ def capture(
 ) -> Capture:
     """Profile ``steps`` calls of ``step`` into ``folder/plugins/profile/<session>/<host>.xplane.pb``.
 
-    ``begin`` is called before each attempt, outside the profile, so that each sees the same steps. Stops early at
+    ``begin`` is called before each attempt, outside the profile, so that each sees the same steps, which are annotated
+    as ``name``. Stops early at
     ``deadline_s``, and gives up a profiler that takes ``stop_s`` to write. A profile that cannot be used is taken once
     more, with fewer steps where it was too large or cut. One step makes ``tokens_per_step`` tokens a row; ``python``
     records Python's own calls too, which slows them.
@@ -84,8 +85,9 @@ def capture(
       UsageError: ``session`` is no folder name, or fewer than one step.
       OutputError: ``folder`` cannot be written.
     """
-    if session_name(session) != session:
-        raise UsageError(f"{session!r} cannot name a trace session.", advice=f"Use {session_name(session)!r}.")
+    if not _SESSION.fullmatch(session):
+        told = "Use letters, digits, and '.', '_' and '-' between them."
+        raise UsageError(f"{session!r} cannot name a trace session.", advice=told)
     if steps < 1:
         raise UsageError(f"{steps} steps asked for; a trace needs at least 1.")
     request = _Request(
@@ -94,6 +96,7 @@ def capture(
         step=step,
         begin=begin,
         steps=steps,
+        name=name,
         tokens_per_step=tokens_per_step,
         max_bytes=max_bytes,
         deadline_s=deadline_s,
@@ -154,7 +157,7 @@ def _record(request: _Request, work: Path) -> int:
 def _take_steps(request: _Request) -> int:
     done, deadline = 0, request.now() + request.deadline_s
     while done < request.steps and (done == 0 or request.now() < deadline):
-        with StepTraceAnnotation(STEP_NAME, step_num=done):
+        with StepTraceAnnotation(request.name, step_num=done):
             jax.block_until_ready(request.step())
         done += 1
     return done
@@ -184,7 +187,7 @@ def _publish(request: _Request, saved: Path, target: Path, done: int) -> Capture
     """Check what was saved and move it into place."""
     file, summary, remarks = checked(
         saved,
-        STEP_NAME,
+        request.name,
         done,
         max_bytes=request.max_bytes,
         tokens_per_step=request.tokens_per_step,

@@ -11,7 +11,7 @@ import numpy as np
 from qwenperf import units
 from qwenperf.errors import RecordError
 from qwenperf.schema.records import Finding, Severity
-from qwenperf.traces import xplane
+from qwenperf.traces import graphs, xplane
 from qwenperf.traces.summary import summarize
 
 _ROOM = 0.8
@@ -19,6 +19,9 @@ _ROOM = 0.8
 
 _FEW = 0.5
 """A step that shows less than this share of the usual operations has lost some, or is a step of another kind."""
+
+_HIDDEN = 0.05
+"""The share of the device's time inside CUDA graphs that is worth a remark."""
 
 
 class BadCaptureError(Exception):
@@ -107,8 +110,13 @@ def _uneven(profile: xplane.Profile) -> BadCaptureError | None:
 
 
 def _remarks(summary: dict[str, Any]) -> list[Finding]:
-    """Tell what the profiler complained of."""
-    return [
+    """Tell what the profiler complained of, and what it cannot show."""
+    found = [
         finding("trace-remark", f"the profiler says: {text}", "See docs/traces.md.", Severity.NOTE)
         for text in summary["remarks"][:3]
     ]
+    if summary["graphs"] and summary["graphs"]["share"] >= _HIDDEN:
+        share = f"{summary['graphs']['share']:.0%}"
+        told = f"{share} of the device's time is inside CUDA graphs: a trace does not tell their operations apart."
+        found.append(finding("trace-graphs", told, graphs.advice(), Severity.NOTE))
+    return found

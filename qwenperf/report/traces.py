@@ -12,7 +12,8 @@ from rich.text import Text
 
 from qwenperf import units
 from qwenperf.schema.records import Roofline
-from qwenperf.traces.diff import HOST_GAP, Change, Kind, TraceDiff, signed
+from qwenperf.traces import graphs
+from qwenperf.traces.diff import HOST_GAP, REQUESTS, Change, Kind, TraceDiff, of, signed
 from qwenperf.traces.tokens import PerToken, Row, per_token
 
 _BEYOND = 1.05
@@ -54,7 +55,8 @@ def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None
     """Yield what is known of a trace's steps as a whole: how many, how long, how busy, what is left out."""
     steps, typical = summary.get("steps", 0), summary.get("typical_steps")
     busy = _share(seen.step_s - seen.gap_s, seen.step_s)
-    told = f"{steps} steps, {units.seconds(seen.step_s)} a token; the device is busy {busy} of it"
+    what = "whole requests" if of(summary) == REQUESTS else "steps"
+    told = f"{steps} {what}, {units.seconds(seen.step_s)} a token; the device is busy {busy} of it"
     if not steps:
         told = f"no annotated step: all times are of the whole trace, {units.seconds(seen.step_s)}; busy {busy} of it"
     dispatches = summary.get("dispatches")
@@ -64,6 +66,11 @@ def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None
     if isinstance(typical, int) and typical < steps:
         slow = f"{steps - typical} of them took twice the median or more and are left out below"
         yield _line(f"{slow}; they add {units.seconds(max(0.0, seen.slow_s))} to the mean")
+    hidden = summary.get("graphs")
+    if isinstance(hidden, Mapping):
+        share = _share(hidden.get("share") or 0.0, 1.0)
+        told = f"{share} of the device's time is inside CUDA graphs, whose operations are not told apart"
+        yield _line(f"{told}: {graphs.FLAG} in XLA_FLAGS shows them", "yellow")
     if timed_s:
         yield _line(f"without the profiler a token took {units.seconds(timed_s)}")
 
@@ -91,6 +98,10 @@ def diff_report(base: str, head: str, found: TraceDiff, *, top: int) -> Iterator
     yield _line(f"{'base':>10} {'head':>10} {'difference':>10}  what", "bold")
     for name, old, new in found.categories:
         yield _line(f"{_sides(old, new)}  {name}")
+    if len(found.programs) > 1:
+        yield _line(f"{'base':>10} {'head':>10} {'difference':>10}  program", "bold")
+        for name, old, new in found.programs:
+            yield _line(f"{_sides(old, new)}  {name}")
     yield _line(f"{'base':>10} {'head':>10} {'difference':>10}  operation", "bold")
     for one in found.changes[:top]:
         yield _line(_change(one))
@@ -117,7 +128,9 @@ def _reconciliation(found: TraceDiff) -> Iterator[Text]:
     yield _line(f"a token as timed, without the profiler: {timed} ({signed(change)})")
     if not found.reconciles():
         share = f", {_share(abs(found.unexplained_s), abs(change))} of it" if change else ""
-        yield _line(f"the traces leave {signed(found.unexplained_s)} of that unexplained{share}", "yellow")
+        left = f"the traces leave {signed(found.unexplained_s)} of that unexplained{share}"
+        where = ": requests were timed, and the traces show steady steps, without prefill" if found.outside else ""
+        yield _line(f"{left}{where}", "yellow")
 
 
 def run_lines(runs: Sequence[Mapping[str, Any]]) -> Iterator[Text]:

@@ -6,114 +6,42 @@ All differences add up to the difference of the steps: what is not explained sho
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from qwenperf import units
+from qwenperf.traces import graphs
+from qwenperf.traces.changes import HOST_GAP, REQUESTS, REST, STEPS, Change, Kind, TraceDiff, signed
 from qwenperf.traces.matching import match
 from qwenperf.traces.tokens import PerToken, Row, per_token
 
-HOST_GAP, REST = "host gap", "operations not listed"
+__all__ = [
+    "HOST_GAP",
+    "REQUESTS",
+    "REST",
+    "STEPS",
+    "Change",
+    "Kind",
+    "TraceDiff",
+    "diff",
+    "longest_lines",
+    "of",
+    "signed",
+    "top_lines",
+]
+
 _NOTHING_S = 1e-12
-ENOUGH = 0.1
-"""The share of a timed difference that traces may leave unexplained without a word."""
 
 
-class Kind(StrEnum):
-    """What became of an operation. Moved: from another line. Changed: of another shape, or fused otherwise."""
-
-    SAME = "same"
-    MOVED = "moved"
-    CHANGED = "changed"
-    NEW = "new"
-    GONE = "gone"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """One operation, or the host, on both sides; seconds and runs per token. ``detail`` says what and where."""
-
-    name: str
-    kind: Kind
-    category: str
-    base_s: float
-    head_s: float
-    base_count: float = 0.0
-    head_count: float = 0.0
-    program: str = ""
-    detail: str = ""
-
-    @property
-    def difference_s(self) -> float:
-        """How much more time head takes."""
-        return self.head_s - self.base_s
-
-    def line(self) -> str:
-        """Say it in one line."""
-        kind = "" if self.kind is Kind.SAME else f"{self.kind}: "
-        sides = f"{units.seconds(self.base_s)} -> {units.seconds(self.head_s)}"
-        spent = f"{signed(self.difference_s)} a token ({sides})"
-        return f"{kind}{self.name} {spent}{f': {self.detail}' if self.detail else ''}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TraceDiff:
-    """Two traces compared; seconds per token of typical steps. ``changes`` come in the order of what they add.
-
-    ``slow_base_s`` and ``slow_head_s`` are what slow steps add to a token on average; no change tells of them.
-    ``timed_base_s`` and ``timed_head_s`` are the times per token that were measured without a profiler, where known.
-    """
-
-    base_s: float
-    head_s: float
-    changes: tuple[Change, ...]
-    categories: tuple[tuple[str, float, float], ...]
-    slow_base_s: float = 0.0
-    slow_head_s: float = 0.0
-    timed_base_s: float | None = None
-    timed_head_s: float | None = None
-
-    @property
-    def difference_s(self) -> float:
-        """How much longer a token takes in head's trace."""
-        return self.head_s - self.base_s
-
-    @property
-    def unexplained_s(self) -> float | None:
-        """What the timed difference has that the traces do not show; ``None`` where nothing was timed."""
-        if self.timed_base_s is None or self.timed_head_s is None:
-            return None
-        return self.timed_head_s - self.timed_base_s - self.difference_s
-
-    def reconciles(self) -> bool:
-        """Say whether the traces show the timed difference, within a tenth."""
-        if self.unexplained_s is None or self.timed_base_s is None or self.timed_head_s is None:
-            return True
-        return abs(self.unexplained_s) <= ENOUGH * abs(self.timed_head_s - self.timed_base_s)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data."""
-        changes = [{**asdict(one), "kind": one.kind.value, "difference_s": one.difference_s} for one in self.changes]
-        categories = [{"category": name, "base_s": base, "head_s": head} for name, base, head in self.categories]
-        return {
-            "base_s": self.base_s,
-            "head_s": self.head_s,
-            "difference_s": self.difference_s,
-            "slow_base_s": self.slow_base_s,
-            "slow_head_s": self.slow_head_s,
-            "timed_base_s": self.timed_base_s,
-            "timed_head_s": self.timed_head_s,
-            "unexplained_s": self.unexplained_s,
-            "reconciles": self.reconciles(),
-            "categories": categories,
-            "changes": changes,
-        }
-
-
-def diff(base: Any, head: Any, *, timed_base_s: float | None = None, timed_head_s: float | None = None) -> TraceDiff:
-    """Compare two ``trace_summary``.
+def diff(
+    base: Any,
+    head: Any,
+    *,
+    timed_base_s: float | None = None,
+    timed_head_s: float | None = None,
+    timed: str = STEPS,
+) -> TraceDiff:
+    """Compare two ``trace_summary``; ``timed`` is what was timed without a profiler: ``steps`` or ``requests``.
 
     Raises:
       RecordError: one of them is none.
@@ -130,6 +58,9 @@ def diff(base: Any, head: Any, *, timed_base_s: float | None = None, timed_head_
             *((name, old.categories.get(name, 0.0), new.categories.get(name, 0.0)) for name in names),
             (HOST_GAP, old.gap_s, new.gap_s),
         ),
+        programs=tuple(_programs(old, new)),
+        of=REQUESTS if all(of(one) == REQUESTS for one in (base, head)) else STEPS,
+        timed=timed,
         slow_base_s=old.slow_s,
         slow_head_s=new.slow_s,
         timed_base_s=timed_base_s,
@@ -137,24 +68,43 @@ def diff(base: Any, head: Any, *, timed_base_s: float | None = None, timed_head_
     )
 
 
+def of(summary: Any) -> str:
+    """Return what a trace is of: whole ``requests``, or ``steps``."""
+    return REQUESTS if isinstance(summary, Mapping) and summary.get("of") == REQUESTS else STEPS
+
+
+def _programs(old: PerToken, new: PerToken) -> Iterator[tuple[str, float, float]]:
+    """Yield the seconds of each program, what changed most first; of operations that are listed."""
+    sums: dict[str, list[float]] = {}
+    for side, seen in enumerate((old, new)):
+        for row in seen.rows:
+            if row.program:
+                sums.setdefault(row.program, [0.0, 0.0])[side] += row.seconds
+    for name, (base_s, head_s) in sorted(sums.items(), key=lambda item: -abs(item[1][1] - item[1][0])):
+        yield name, base_s, head_s
+
+
 def top_lines(
-    base: Any, head: Any, most: int = 3, *, timed: Mapping[str, float] = MappingProxyType({})
+    base: Any,
+    head: Any,
+    most: int = 3,
+    *,
+    timed: Mapping[str, float] = MappingProxyType({}),
+    timed_of: str = STEPS,
 ) -> tuple[str, ...]:
     """Return the lines on what slowed a token most from ``base`` to ``head``, two ``trace_summary``.
 
-    ``timed`` are the seconds of a token without a profiler, by side; what the traces leave of that is the last line.
+    ``timed`` are the seconds of a token without a profiler, by side, of ``timed_of``; what the traces leave of that is
+    the last line. Of whole requests a line says which program, the prefill or the loop, took how much longer.
     Never raises: a record without traces explains nothing, and that must not cost a verdict.
     """
     try:
-        found = diff(base, head, timed_base_s=timed.get("base"), timed_head_s=timed.get("head"))
+        found = diff(base, head, timed_base_s=timed.get("base"), timed_head_s=timed.get("head"), timed=timed_of)
     except Exception:  # noqa: BLE001  (records of any age and origin)
         return ()
     lines = [one.line() for one in found.changes[:most] if one.difference_s > 0] if found.difference_s > 0 else []
-    if found.unexplained_s is not None and not found.reconciles():
-        change = signed(timed["head"] - timed["base"])
-        lines.append(
-            f"the traces leave {signed(found.unexplained_s)} a token of the {change} that was timed unexplained"
-        )
+    more = (found.by_program() if lines and found.of == REQUESTS else "", found.unexplained())
+    lines += [line for line in more if line]
     return tuple(lines)
 
 
@@ -197,16 +147,13 @@ def _detail(before: Row | None, after: Row | None) -> str:
     row = after or before
     assert row is not None
     told = f"{row.category}, {row.told()}" if row.told() else row.category
+    if row.category == graphs.CATEGORY:
+        told += f"; its operations are hidden, {graphs.FLAG} in XLA_FLAGS shows them"
     if before is None or after is None:
         return told
     pairs = ((before.name, after.name), (before.shape, after.shape), (before.source, after.source))
     was = [old for old, new in pairs if old != new and old]
     return f"{told}; was {', '.join(was)}" if was else told
-
-
-def signed(seconds: float) -> str:
-    """Write a difference in seconds with its sign: ``+1.2 ms``."""
-    return f"{'-' if seconds < 0 else '+'}{units.seconds(abs(seconds))}"
 
 
 def longest_lines(summary: Any, most: int = 3) -> tuple[str, ...]:

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from qwenperf.traces import graphs
 from qwenperf.traces.events import Walk, read_stats
 from qwenperf.traces.planes import Plane
 
-_STEP, _OPERATION, _LAUNCH, _OTHER = range(4)
+_STEP, _OPERATION, _LAUNCH, _GRAPH, _OTHER = range(5)
 _DEVICE = re.compile(r"/device:(?!CUSTOM)\w+:\d+$")
 _TPU_OPERATIONS, _TPU_MODULES, _GPU_STREAM = "XLA Ops", "XLA Modules", "Stream"
 _LAUNCHES = re.compile(r"LoadedExecutable::Execute")
@@ -24,11 +25,15 @@ _ANY_STAT = ("hlo_op", "hlo_module", "program_id", "run_id")
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """What an operation is called: an instruction of a program. ``stats`` is what the profiler says of it."""
+    """What an operation is called: an instruction of a program. ``stats`` is what the profiler says of it.
+
+    ``named`` is false of a GPU's kernel that names no instruction.
+    """
 
     name: str
     program: str = ""
     program_id: int = 0
+    named: bool = True
     stats: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -52,7 +57,7 @@ class Collected:
     """Everything that the lines hold; columns by device and line.
 
     Starts of programs come from up to three places: operations that name their run, a device's line of modules, and
-    calls of the runtime on the host.
+    calls of the runtime on the host. ``graphs`` counts launches of CUDA graphs.
     """
 
     steps: list[tuple[str, int, int, str]] = field(default_factory=list)
@@ -61,6 +66,7 @@ class Collected:
     runs: dict[Any, int] = field(default_factory=dict)
     modules: dict[str, list[int]] = field(default_factory=dict)
     calls: list[int] = field(default_factory=list)
+    graphs: int = 0
     keys: list[Key] = field(default_factory=list)
     known: dict[Any, int] = field(default_factory=dict)
 
@@ -125,6 +131,8 @@ def _host_line(walk: Walk, found: Collected, step_name: str | None) -> None:
             seen = read_stats(raw, stats, wanted, plane.stat_names)
             seen.setdefault("hlo_op", walk.metadata(number).name)
             _operation(walk, found, start, duration, seen)
+        elif kind == _GRAPH:
+            found.graphs += 1
         elif kind == _STEP:
             found.steps.append((walk.metadata(number).name, start, start + duration, plane.name))
         elif start >= launched:  # one call of the runtime may hold another
@@ -143,6 +151,8 @@ def _kind(walk: Walk, number: int, raw: bytes, stats: int, step_name: str | None
         return _STEP
     if seen.get("hlo_op"):
         return _OPERATION
+    if name.startswith(graphs.LAUNCH):
+        return _GRAPH
     return _LAUNCH if _LAUNCHES.search(name) else _OTHER
 
 
@@ -150,17 +160,19 @@ def _host_thread(walk: Walk, found: Collected, kinds: Mapping[int, int]) -> None
     """Keep what a thread did that took steps: it tells what the device waited for."""
     column = found.column(found.host, walk)
     for number, start, duration, _, _ in walk.events():
-        if kinds.get(number) in {_OTHER, _LAUNCH} and duration > 0:
+        if kinds.get(number) in {_OTHER, _LAUNCH, _GRAPH} and duration > 0:
             name = walk.metadata(number).name
             column.add(start, duration, found.key(("host", name), name=name))
 
 
-def _operation(walk: Walk, found: Collected, start: int, duration: int, seen: Mapping[str, Any]) -> None:
+def _operation(
+    walk: Walk, found: Collected, start: int, duration: int, seen: Mapping[str, Any], *, named: bool = True
+) -> None:
     """Keep one operation: ``seen`` says which instruction of which run of which program."""
     module, program_id = seen.get("hlo_module") or "", seen.get("program_id")
     program_id = program_id if isinstance(program_id, int) else 0
     name = str(seen["hlo_op"])
-    key = found.key((program_id, module, name), name=name, program=module, program_id=program_id)
+    key = found.key((program_id, module, name, named), name=name, program=module, program_id=program_id, named=named)
     found.column(found.operations, walk).add(start, duration, key)
     if "run_id" in seen:
         found.runs.setdefault((program_id, module, seen["run_id"]), start)
@@ -172,7 +184,8 @@ def _stream_line(walk: Walk, found: Collected) -> None:
     for number, start, duration, raw, stats in walk.events():
         if duration > 0:
             seen = read_stats(raw, stats, wanted, walk.plane.stat_names)
-            _operation(walk, found, start, duration, {"hlo_op": walk.metadata(number).name, **seen})
+            told = {"hlo_op": walk.metadata(number).name, **seen}
+            _operation(walk, found, start, duration, told, named="hlo_op" in seen)
 
 
 def _tpu_line(walk: Walk, found: Collected) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qwenperf.traces import graphs
 from qwenperf.traces.attribution import Coverage, Segments
 from qwenperf.traces.categories import category
 from qwenperf.traces.hlo_proto import read_module
@@ -70,12 +71,13 @@ def by_key(segments: Segments, weights: NDArray[np.float64], keys: int) -> NDArr
 
 def _row(key: Key, origin: Origin | None, profile: Profile) -> dict[str, Any]:
     name = stem(key.name)
+    hidden = graphs.is_hidden(name, named=key.named, launches=profile.graphs)
     program = key.program or next((one.name for one in profile.programs if one.id == key.program_id), "")
     return {
         "name": name,
         "hlo": key.name,
         "program": program,
-        "category": origin.category if origin else category(name),
+        "category": graphs.CATEGORY if hidden else origin.category if origin else category(name),
         "opcode": origin.opcode if origin else "",
         "op_name": origin.op_name if origin else "",
         "source": origin.source if origin else "",
@@ -117,4 +119,4 @@ def _origins(profile: Profile) -> dict[tuple[int, str, str], Origin]:
 
 def stem(name: str) -> str:
     """Leave out the compiler's numbering: ``%copy.6`` and ``copy.12.clone`` are both ``copy``."""
-    return re.sub(r"(\.\d+|\.clone|\.remat\d*)+$", "", name.lstrip("%").split(" = ")[0]) or name
+    return re.sub(r"(\.\d+|\.clone|\.remat\d*|(?<=GraphExec):\d+)+$", "", name.lstrip("%").split(" = ")[0]) or name

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from qwenperf.traces import graphs
 from qwenperf.traces.attribution import coverage, innermost, merged
 from qwenperf.traces.rows import SECONDS, Device, by_key, operation_rows
 from qwenperf.traces.xplane import Profile
@@ -51,6 +52,7 @@ def summarize(profile: Profile, *, tokens_per_step: int = 1, top: int = TOP) -> 
         "operation_count": sum(row["count"] for row in rows),
         "operations": rows[:top],
         "categories": _categories(rows),
+        "graphs": graphs.told(rows, profile.graphs),
         "host": _host(profile, devices, typical),
         "remarks": list(profile.remarks),
     }

@@ -60,8 +60,8 @@ class SavedProgram:
 class Profile:
     """What a profile holds. ``tracks`` are of operations, ``host`` of the threads that took the steps.
 
-    ``launches_ps`` are the starts of the executions of programs, ``programs`` those that ran; ``remarks`` is what the
-    profiler itself complained of.
+    ``launches_ps`` are the starts of the executions of programs, ``programs`` those that ran; ``graphs`` counts
+    launches of CUDA graphs; ``remarks`` is what the profiler itself complained of.
     """
 
     steps: tuple[Step, ...]
@@ -71,6 +71,7 @@ class Profile:
     launches_ps: tuple[int, ...]
     planes: tuple[str, ...]
     programs: tuple[SavedProgram, ...]
+    graphs: int = 0
     remarks: tuple[str, ...] = ()
 
 
@@ -111,6 +112,7 @@ def _read(data: mmap.mmap, step_name: str | None) -> Profile:
         launches_ps=tuple(sorted(found.launches)),
         planes=tuple(plane.name for plane in planes),
         programs=tuple(_programs(data, planes, found.keys)),
+        graphs=found.graphs,
         remarks=tuple(remarks),
     )
 

@@ -11,9 +11,10 @@ import pytest
 import qwenperf
 from qwenperf.cli.compare_progress import PairProgress
 from qwenperf.gate.comparison import exit_code
+from qwenperf.lab import compare as compare_module
 from qwenperf.lab.compare import Comparison, create_folder
 from qwenperf.lab.inventory import Inventory
-from qwenperf.lab.pairs import PairOptions
+from qwenperf.lab.pairs import PairOptions, Pairs
 from qwenperf.lab.sides import Side
 from qwenperf.measure.capture_folder import is_under_way
 from qwenperf.schema.codec import comparison_loads, dumps
@@ -68,7 +69,42 @@ def test_a_pause_between_steps_is_found_confirmed_and_blamed_on_the_host(run, tm
     assert "the time is lost on the host" in speed.summary
     assert {pair.stage for pair in record.pairs} == {1, 2}
     assert all((tmp_path / record.id / file).is_file() for file in speed.data["traces"].values())
+    assert speed.detail[0].startswith("host gap"), speed.detail
     assert exit_code(record) == 1
+
+
+class Slow:
+    """Pairs of which each takes a while."""
+
+    def __init__(self):
+        self.now, self.measured = 0.0, 0
+
+    def monotonic(self):
+        """Return the time."""
+        return self.now
+
+    def measure(self, number, *, stage):
+        """Return a pair at once, that took 20 seconds."""
+        self.now += 20.0
+        self.measured += 1
+        rounds = dict.fromkeys((CASE.id, "anchor/memory", "anchor/compute"), (ROUND,))
+        return PairRecord(number=number, first="base", stage=stage, rounds=rounds)
+
+
+def test_a_comparison_with_a_limit_begins_no_pair_that_would_not_end_in_time(tmp_path, monkeypatch):
+    """What it has measured by then is kept, and nothing is decided by too few pairs."""
+    slow = Slow()
+    monkeypatch.setattr(Pairs, "measure", lambda _self, number, *, stage: slow.measure(number, stage=stage))
+    monkeypatch.setattr(compare_module, "time", slow)
+    side = Side(name="base", label="base", kind="revision", root=PACKAGE.parent, python=sys.executable)
+    record = Comparison(
+        base=side, head=replace(side, name="head"), inventory=Inventory(shared=(CASE,)), plan=Plan(),
+        options=PairOptions(), folder=create_folder(tmp_path), listener=PairProgress(lambda _: None), facts={},
+        limit_s=70.0,
+    ).run()  # fmt: skip
+    assert (slow.measured, len(record.pairs)) == (3, 3)
+    speed = next(verdict for verdict in record.cases[0].verdicts if verdict.gate == "speed")
+    assert speed.outcome is Outcome.SKIPPED
 
 
 def test_an_interrupt_keeps_the_pairs_that_were_measured(tmp_path, monkeypatch):

@@ -1,8 +1,6 @@
 """Process pairs, with real processes on a tiny model: one pair measured once for all tests."""
 
-import contextlib
 import dataclasses
-import os
 import random
 import subprocess
 import sys
@@ -140,44 +138,6 @@ def test_a_pair_whose_process_dies_says_so_and_loses_nothing_else(tmp_path):
     pair = pairs.measure(2)
     assert pair.failed == "head (head) ended (exit code 1)."
     assert pair.rounds == {}
-
-
-TRACER = """
-import json, os, sys
-commands, answers = int(sys.argv[1]), int(sys.argv[2])
-for line in os.fdopen(commands):
-    asked = json.loads(line)
-    file = os.path.join(asked["trace"], asked["session"])
-    answer = {"trace": file, "summary": {"version": 2}, "lost": ["it was cut."]}
-    if "base" in asked["session"]:
-        answer = {"error": "no profiler"}
-    os.write(answers, json.dumps(answer).encode() + b"\\n")
-"""
-
-
-def test_a_side_that_fails_to_trace_is_asked_once_and_says_why(tmp_path):
-    """The other side's traces are kept, with what is wrong with them."""
-    cases = (GOOD, TOO_LONG)
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    pairs = Pairs(base=make_side("base"), head=make_side("head"), cases=cases, options=OPTIONS, logs=logs, seed=1)
-    pairs.evidence = {side: {case.id: {} for case in cases} for side in ("base", "head")}
-    pairs.tracing = {"base", "head"}
-    command = [sys.executable, "-c", TRACER]
-    with contextlib.ExitStack() as stack:
-        subjects = {
-            side: stack.enter_context(
-                Subject.start(side, command, log=logs / side, environ=dict(os.environ), cwd=tmp_path)
-            )
-            for side in ("base", "head")
-        }
-        pairs._trace(subjects)
-    assert {case: set(sides) for case, sides in pairs.traces.items()} == {case.id: {"head"} for case in cases}
-    assert pairs.summaries[TOO_LONG.id] == {"head": {"version": 2}}
-    assert pairs.remarks == {
-        GOOD.id: {"base": ["base: no profiler"], "head": ["it was cut."]},
-        TOO_LONG.id: {"head": ["it was cut."]},
-    }
 
 
 def test_another_package_than_the_one_asked_for_is_refused(tmp_path):

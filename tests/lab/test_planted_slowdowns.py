@@ -12,7 +12,7 @@ from qwenperf.decode import step as steps
 from qwenperf.decode.build import build_engine
 from qwenperf.lab.forms import Forms
 from qwenperf.lab.options import Options
-from qwenperf.lab.trace import trace_steps
+from qwenperf.lab.trace import trace_requests, trace_steps
 from qwenperf.models.registry import load_model
 from qwenperf.traces.diff import HOST_GAP, Kind, diff, top_lines
 from qwenperf.traces.tokens import per_token
@@ -131,6 +131,48 @@ def test_a_pause_in_python_comes_first_as_host_gap(plain, summary_of, base):
     found = diff(base, summary_of(Pausing(plain), "pause"))
     assert found.changes[0].name == HOST_GAP, [one.line() for one in found.changes[:5]]
     assert "the host is in Python" in found.changes[0].line()
+
+
+class Dawdling:
+    """An engine that is as fast as another one, and slow before its first token: outside of all decode steps."""
+
+    name = "dawdling"
+
+    def __init__(self, engine):
+        self.engine = engine
+
+    def generate(self, tokens_BT, new_tokens):
+        """Do something else, then pass it on."""
+        time.sleep(0.1)
+        return self.engine.generate(tokens_BT, new_tokens)
+
+    def stream(self, tokens_BT, new_tokens):
+        """Pass it on."""
+        yield from self.engine.stream(tokens_BT, new_tokens)
+
+
+def test_a_slowdown_outside_of_all_steps_is_named_by_traces_of_requests(plain, tmp_path):
+    """Traces of steps do not see it. Of requests they explain what was timed, within a tenth."""
+    prompt = np.random.default_rng(1).integers(0, 200, (WORK.batch, WORK.prompt_length), np.int32)
+    summaries, timed = {}, {}
+    for side, engine in (("base", plain), ("head", Dawdling(plain))):
+        forms = Forms(engine=engine, workload=WORK, prompt_BT=prompt)
+        forms.request()
+        taken = []
+        for _ in range(RUNS):
+            begun = time.perf_counter()
+            forms.request()
+            taken.append(time.perf_counter() - begun)
+        timed[side] = min(taken) / WORK.new_tokens
+        capture = trace_requests(forms, Options(trace_folder=str(tmp_path), session=side))
+        assert capture.summary is not None, capture.findings
+        summaries[side] = {**capture.summary, "of": "requests"}
+    found = diff(
+        summaries["base"], summaries["head"], timed_base_s=timed["base"], timed_head_s=timed["head"], timed="requests"
+    )
+    assert found.changes[0].name == HOST_GAP, [one.line() for one in found.changes[:5]]
+    assert found.changes[0].difference_s == pytest.approx(0.1 / WORK.new_tokens, rel=0.5)
+    assert found.reconciles(), (found.difference_s, timed)
 
 
 def test_an_engine_against_itself_has_no_operation_that_is_new_gone_or_changed(plain, summary_of, base):

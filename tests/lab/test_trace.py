@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from qwenperf.cli.traced_case import read_summary
 from qwenperf.errors import RefusedCallError
 from qwenperf.lab.forms import Forms
 from qwenperf.lab.options import Options
-from qwenperf.lab.trace import trace_steps
+from qwenperf.lab.trace import REQUESTS, trace_requests, trace_steps
+from qwenperf.traces import xplane
 from qwenperf.traces.tokens import per_token
 from qwenperf.workloads.case import Workload
 
@@ -64,6 +66,24 @@ def test_an_engine_that_cannot_step_is_traced_as_whole_requests(tmp_path):
     summary = trace_steps(forms, options).summary
     assert (summary["steps"], summary["tokens_per_step"]) == (1, WORK.new_tokens)
     assert per_token(summary).step_s == pytest.approx(sum(summary["step_s"]) / WORK.new_tokens)
+
+
+def test_whole_requests_are_traced_of_an_engine_that_streams_too(tmp_path):
+    """As they are timed: a step of the trace is a request, and makes all of its tokens."""
+
+    class Streaming(Whole):
+        stream = Counting.stream
+
+    forms = Forms(engine=Streaming(), workload=WORK, prompt_BT=np.zeros((1, 2), np.int32))
+    capture = trace_requests(forms, Options(trace_folder=str(tmp_path), session="requests"))
+    assert capture.summary is not None, capture.findings
+    assert (capture.summary["steps"], capture.summary["tokens_per_step"]) == (REQUESTS, WORK.new_tokens)
+    assert {step.name for step in xplane.read(capture.path).steps} == {"request"}
+    assert read_summary(capture.path, WORK.new_tokens) == {**without_bytes(capture.summary), "of": "requests"}
+
+
+def without_bytes(summary):
+    return {name: value for name, value in summary.items() if name != "bytes"}
 
 
 def test_over_the_quota_no_trace_is_added_and_the_finding_says_how_to_make_room(tmp_path):

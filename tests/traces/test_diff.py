@@ -185,3 +185,41 @@ def test_three_lines_say_where_a_token_s_time_goes():
     lines = longest_lines(summary(BASE))
     assert lines[0] == "dot (matmul) f32[8] from model.py:10: 2.00 ms of 3.50 ms a token"
     assert lines[1].startswith("host gap: 1.00 ms")
+
+
+def of_requests(*parts, gap_ms=4.0):
+    """A summary of whole requests of ten tokens: rows of programs by name and time."""
+    rows = [operation(name, spent, program=program) for program, name, spent in parts]
+    return {**summary(rows, gap_ms=gap_ms, tokens_per_step=10), "of": "requests"}
+
+
+def test_of_whole_requests_it_is_told_which_program_took_longer_and_what_no_program_did():
+    """The prefill of a request and its loop are programs; a pause between two requests is in neither."""
+    base = of_requests(("jit_prefill", "dot", 8.0), ("jit_loop", "dot", 80.0))
+    head = of_requests(("jit_prefill", "dot", 88.0), ("jit_loop", "dot", 84.0), gap_ms=12.0)
+    found = diff(base, head)
+    assert found.of == "requests"
+    assert found.programs == (("jit_prefill", ms(0.2), ms(2.2)), ("jit_loop", ms(2.0), ms(2.1)))
+    line = top_lines(base, head)[-1]
+    assert line == "+2.30 ms a token: +2.00 ms in jit_prefill, +100 us in jit_loop, +200 us while nothing runs"
+    assert [one["program"] for one in found.to_json()["programs"]] == ["jit_prefill", "jit_loop"]
+
+
+def test_requests_that_were_timed_reconcile_with_requests_that_were_traced():
+    """Within a tenth nothing is said; beyond, how much."""
+    base, head = of_requests(("jit_loop", "dot", 80.0)), of_requests(("jit_loop", "dot", 120.0))
+    told = {"timed_of": "requests"}
+    assert len(top_lines(base, head, timed={"base": 2e-3, "head": 3e-3}, **told)) == 1
+    (_, left) = top_lines(base, head, timed={"base": 2e-3, "head": 4e-3}, **told)
+    assert left == "the traces leave +1.00 ms a token of the +2.00 ms that was timed unexplained"
+
+
+def test_what_steps_do_not_show_of_requests_is_said_to_lie_outside_of_them():
+    """In the prefill, or on the host between requests."""
+    base, head = summary(BASE), summary([operation("dot", 12.0), BASE[1]])
+    timed = {"base": 3.5e-3, "head": 6.5e-3}
+    found = diff(base, head, timed_base_s=3.5e-3, timed_head_s=6.5e-3, timed="requests")
+    assert (found.of, found.outside, found.unexplained_s) == ("steps", True, ms(2.0))
+    left = top_lines(base, head, timed=timed, timed_of="requests")[-1]
+    assert left.startswith("+2.00 ms a token of the +3.00 ms that was timed lies outside the steady steps")
+    assert "outside" not in top_lines(base, head, timed=timed)[-1]

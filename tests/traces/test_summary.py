@@ -144,7 +144,13 @@ def test_pieces_of_overlapping_operations_are_disjoint_and_complete(saved, xspac
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("copy.6", "copy"), ("%fusion.12.clone.3", "fusion"), ("wrapped_add", "wrapped_add"), ("f.1 = f32[4] add", "f")],
+    [
+        ("copy.6", "copy"),
+        ("%fusion.12.clone.3", "fusion"),
+        ("wrapped_add", "wrapped_add"),
+        ("f.1 = f32[4] add", "f"),
+        ("CudaGraphExec:12", "CudaGraphExec"),
+    ],
 )
 def test_numbering_is_left_out_of_names(name, expected):
     assert stem(name) == expected

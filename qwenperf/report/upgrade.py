@@ -83,7 +83,9 @@ def _value(metric: str, case: VersionCase | None, first: VersionCase | None) -> 
     one = case.metrics[metric]
     text = units.quantity(one.value, one.unit)
     old = None if first is None or first is case else first.metrics.get(metric)
-    return text if old is None or not old.value else f"{text} ({one.value / old.value - 1:+.1%})"
+    if old is None or not old.value or old.value == one.value:
+        return text
+    return f"{text} ({one.value / old.value - 1:+.1%})"
 
 
 def _time(case: VersionCase | None) -> str:

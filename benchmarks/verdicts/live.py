@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from benchmarks.verdicts.live_asv import asv_continuous
 from benchmarks.verdicts.live_kinds import KINDS, SLOWDOWNS, Kind, decided, next_kind
 from benchmarks.verdicts.live_log import LiveLog, rows_of
 from benchmarks.verdicts.live_peers import pytest_benchmark
@@ -84,7 +85,7 @@ def run(log: LiveLog, asked: argparse.Namespace) -> int:
             wanted = {name: 0 if KINDS[name].slowdown else count for name, count in wanted.items()}
     broken = 0
     while (name := next_kind(wanted, log.tries(), end - time.monotonic())) is not None:
-        line = compare_once(bench, log, name, peers=asked.peers)
+        line = compare_once(bench, log, name, {"pytest_benchmark": asked.peers, "asv_continuous": asked.asv})
         broken = broken + 1 if line["outcome"] == "skipped" else 0
         if broken >= MOST_BROKEN:
             _say(f"{broken} comparisons in a row measured nothing: {line['broken'][-1:]}")
@@ -95,8 +96,8 @@ def run(log: LiveLog, asked: argparse.Namespace) -> int:
     return 0
 
 
-def compare_once(bench: Bench, log: LiveLog, name: str, *, peers: int) -> Mapping[str, Any]:
-    """Make one comparison of the kind ``name`` and write it down; ask pytest-benchmark too for the first ``peers``."""
+def compare_once(bench: Bench, log: LiveLog, name: str, peers: Mapping[str, int]) -> Mapping[str, Any]:
+    """Make one comparison of the kind ``name`` and write it down; ask each of ``peers`` too, so many times a kind."""
     kind = KINDS[name]
     tries = [one for one in log.tries() if one["kind"] == name]
     number = 1 + len(tries)
@@ -108,17 +109,18 @@ def compare_once(bench: Bench, log: LiveLog, name: str, *, peers: int) -> Mappin
             log.add({"cut": name, "seconds": round(seconds, 2), "pairs": len(record.pairs)})
             raise KeyboardInterrupt
         line = line_of(record, kind, number, seconds, bench.commit)
-        if sum("pytest_benchmark" in one for one in tries) < peers:
-            line["pytest_benchmark"] = _peer(bench, kind)
+        for peer, count in peers.items():
+            if sum(peer in one for one in tries) < count:
+                line[peer] = _peer(peer, bench, kind)
     log.add(line, list(rows_of(record, name, number)))
     _say(f"  {line['outcome']} after {seconds:.0f} s: {line['summary']}")
     return line
 
 
-def _peer(bench: Bench, kind: Kind) -> dict[str, Any]:
-    """Return what pytest-benchmark says; its trouble costs nothing of ours."""
+def _peer(name: str, bench: Bench, kind: Kind) -> dict[str, Any]:
+    """Return what another tool says; its trouble costs nothing of ours."""
     try:
-        return pytest_benchmark(bench, kind)
+        return asv_continuous(bench, kind) if name == "asv_continuous" else pytest_benchmark(bench, kind)
     except (MeasurementError, OSError, subprocess.SubprocessError) as error:
         _say(f"  {error}")
         return {"error": str(error)}
@@ -146,6 +148,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"comparisons of a kind ({', '.join(f'{kind.name}={kind.count}' for kind in KINDS.values())})",
     )  # fmt: skip
     parser.add_argument("--peers", type=int, default=5, help="comparisons of each kind with pytest-benchmark beside")
+    parser.add_argument("--asv", type=int, default=2, help="comparisons of each kind with `asv continuous` beside")
     parser.add_argument("--summary", action="store_true", help="print the tables of what was measured")
     parser.add_argument("--model", default="4x128")
     parser.add_argument("--prompt-length", type=int, default=16)

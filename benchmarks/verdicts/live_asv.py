@@ -1,6 +1,6 @@
 """`asv continuous`, really run on the changes that the live run compares: a repository of two commits, one a side.
 
-A commit holds the case, and the share of steps that are taken twice, of its side. asv checks both out, installs each,
+A commit holds the case, and the needless products of a step, of its side. asv checks both out, installs each,
 times the request in processes of its own as it does by default, and says whether performance decreased (factor 1.1).
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.verdicts.live_kinds import Kind
 from benchmarks.verdicts.live_peers import ASV_FACTOR
 from benchmarks.verdicts.live_try import Bench
-from benchmarks.verdicts.slowed import SHARE
+from benchmarks.verdicts.slowed import PRODUCTS
 from qwenperf.errors import MeasurementError
 from qwenperf.lab.sides import Side
 
@@ -50,7 +50,7 @@ def commit(folder: Path, side: Side, bench: Bench) -> str:
         _make(folder, bench.root)
     told = side.cases([bench.case])[0]["case"]
     # Named after the side, so that unchanged code has two commits too.
-    environ = {SHARE: side.environ[SHARE]} if SHARE in side.environ else {}
+    environ = {PRODUCTS: side.environ[PRODUCTS]} if PRODUCTS in side.environ else {}
     entry = {"name": side.name, "root": str(bench.root), "environ": environ, "case": told}
     (folder / "side.json").write_text(json.dumps(entry), encoding="utf-8")
     _git(folder, "add", "--all")

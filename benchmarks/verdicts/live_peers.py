@@ -1,9 +1,9 @@
 """What other tools say of the changes that the live run compares.
 
-pytest-benchmark is really run, twice, with ``--benchmark-compare-fail=mean:10%``. The other rules are applied to
-processes that the comparisons have timed, base and head from different pairs, as two jobs have them: thresholds to one
-process a side, and asv's own decision, as ``asv continuous`` calls it (factor 1.1, no samples kept), to the rounds of
-two processes a side.
+pytest-benchmark is really run, twice, with ``--benchmark-compare-fail=mean:10%``; so is asv, by ``live_asv``. The other
+rules are applied to processes that the comparisons have timed, base and head from different pairs, as two jobs have
+them: thresholds to one process a side, and asv's own decision, as ``asv continuous`` calls it (factor 1.1, no samples
+kept), to the rounds of two processes a side.
 """
 
 from __future__ import annotations

@@ -99,12 +99,19 @@ _BESIDE = (
 )
 
 
+_RUN = {
+    "pytest_benchmark": "pytest-benchmark, mean:10% (run)",
+    "asv_continuous": "asv continuous, factor 1.1 (run)",
+}
+"""Tools that are really run, by their place in a line of the log."""
+
+
 def _beside(tries: Sequence[Mapping[str, Any]], pairs: Sequence[TimedPair]) -> Iterator[tuple[str, list[str]]]:
     ours = [(one["kind"], one["outcome"] == "fail", one["seconds"]) for one in tries if one["outcome"] != "skipped"]
     yield "qwenperf compare", _cells(ours)
-    theirs = [(one["kind"], one["pytest_benchmark"]) for one in tries if "pytest_benchmark" in one]
-    said = [(kind, one["alarm"], one["seconds"]) for kind, one in theirs if "alarm" in one]
-    yield "pytest-benchmark, mean:10% (run)", _cells(said)
+    for peer, title in _RUN.items():
+        theirs = [(one["kind"], one[peer]) for one in tries if peer in one]
+        yield title, _cells([(kind, one["alarm"], one["seconds"]) for kind, one in theirs if "alarm" in one])
     each = {(one["kind"], one["try"]): one["pair_s"] for one in tries}
     for rule in ON_RECORDED:
         found = []

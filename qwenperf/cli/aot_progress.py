@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from qwenperf.cli.progress import HEARTBEAT_S
+from qwenperf.cli.heartbeat import EVERY_S, Heartbeat
 from qwenperf.cli.streams import say
 from qwenperf.schema.records import Status
 from qwenperf.units import seconds
@@ -22,6 +22,9 @@ def ended_line(record: AotCase) -> str:
     if record.status is not Status.MEASURED:
         return f"{record.id}: {record.status.value.replace('_', ' ')}. It is told below."
     took = "" if record.compile_s is None else f" in {seconds(record.compile_s)}"
+    if record.extra.get("compilations") and not record.extra.get("remembered"):
+        unstable = ", ".join(record.program.unstable) if record.program else ""
+        return f"{record.id}: compiled again{took}, {f'not the same: {unstable}' if unstable else 'the same numbers'}"
     if record.extra.get("remembered"):
         return f"{record.id}: the same program was compiled before{took and f',{took}'}"
     return f"{record.id}: compiled{took}"
@@ -30,23 +33,19 @@ def ended_line(record: AotCase) -> str:
 class AotProgress:
     """A context manager: while it is open, a program that takes long is named every few seconds."""
 
-    def __init__(self, every_s: float = HEARTBEAT_S) -> None:
-        self._every_s = every_s
+    def __init__(self, every_s: float = EVERY_S) -> None:
         self._running: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._news, self._over = threading.Event(), False
-        self._thread = threading.Thread(target=self._beat, name="progress", daemon=True)
+        self._heart = Heartbeat(self._beat, every_s)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._heart.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over = True
-        self._news.set()
-        self._thread.join()
+        self._heart.stop()
 
     def started(self, item: Item) -> None:
         """Remember what is compiled now."""
@@ -57,15 +56,11 @@ class AotProgress:
         """Say how a program ended."""
         with self._lock:
             self._running.pop(record.id, None)
-        self._news.set()
+        self._heart.news()
         say(ended_line(record))
 
     def _beat(self) -> None:
-        while not self._over:
-            if self._news.wait(self._every_s):
-                self._news.clear()
-                continue
-            with self._lock:
-                running = dict(self._running)
-            for name, start in running.items():
-                say(f"    still compiling {name} (+{seconds(time.monotonic() - start)})")
+        with self._lock:
+            running = dict(self._running)
+        for name, start in running.items():
+            say(f"    still compiling {name} (+{seconds(time.monotonic() - start)})")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from types import TracebackType
 from typing import Self
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from qwenperf.cli.heartbeat import EVERY_S, Heartbeat
 from qwenperf.cli.output import console
 from qwenperf.cli.streams import say
 from qwenperf.schema.records import CaseRecord, Status
 from qwenperf.units import seconds
 from qwenperf.workloads.case import Case
-
-HEARTBEAT_S = 15.0
-"""A log that says nothing for longer looks like a hang."""
 
 
 def outcome_line(record: CaseRecord, number: int, total: int) -> str:
@@ -34,31 +31,24 @@ class PlainProgress:
     Whoever looks at a log of CI can tell a long compile from a hang.
     """
 
-    def __init__(self, every_s: float = HEARTBEAT_S) -> None:
-        self._every_s = every_s
+    def __init__(self, every_s: float = EVERY_S) -> None:
         self._number = self._total = 0
         self._start = time.monotonic()
         self._phase = ""
-        self._news, self._over = threading.Event(), False
-        self._thread = threading.Thread(target=self._beat, name="progress", daemon=True)
+        self._heart = Heartbeat(self._beat, every_s)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._heart.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over = True
-        self._news.set()
-        self._thread.join()
+        self._heart.stop()
 
     def _beat(self) -> None:
-        while not self._over:
-            if self._news.wait(self._every_s):
-                self._news.clear()
-            elif self._phase:
-                say(f"    still {self._phase} (+{self._elapsed()})")
+        if self._phase:
+            say(f"    still {self._phase} (+{self._elapsed()})")
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._start:.1f} s"
@@ -78,7 +68,7 @@ class PlainProgress:
 
     def _say(self, line: str, phase: str) -> None:
         self._phase = phase
-        self._news.set()
+        self._heart.news()
         say(line)
 
 

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from qwenperf.errors import MeasurementError, UsageError
+from qwenperf.lab.pairs import PairOptions
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideRecord
 from qwenperf.schema.records import Outcome, Verdict
+from qwenperf.stats.spending import Plan
 from qwenperf.workloads.case import Case, Workload
 
-MODULES = "live live_kinds live_log live_peers live_tables live_try read_pairs scenarios slowed table".split()
+MODULES = "live live_asv live_kinds live_log live_peers live_tables live_try read_pairs scenarios slowed table".split()
 CASE = Case(model="tiny", engine="cached", workload=Workload(prompt_length=4, new_tokens=8))
 
 
@@ -177,7 +179,7 @@ def test_a_run_goes_on_where_it_stopped(parts, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(parts.live, "own_code", lambda root: root)
     monkeypatch.setattr(parts.live.signal, "signal", lambda *_: None)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    none = ["--count", "busy=0", "--count", "slow-10=0", "--count", "slow-5=0", "--out", str(tmp_path)]
+    none = ["--count", "busy=0", "--count", "slow-10=0", "--count", "slow-5=0", "--out", str(tmp_path), "--asv", "0"]
     assert parts.live.main([*none, "--count", "idle=2"]) == 0
     assert parts.live.main([*none, "--count", "idle=3"]) == 0
     assert made == ["idle"] * 3
@@ -186,6 +188,63 @@ def test_a_run_goes_on_where_it_stopped(parts, tmp_path, monkeypatch, capsys):
     assert lines[1]["pytest_benchmark"] == {"error": "no pytest there."}
     assert parts.live.main(["--summary", "--out", str(tmp_path)]) == 0
     assert "| unchanged, idle | 3 | 0 of 3" in capsys.readouterr().out
+
+
+def test_each_tool_beside_is_asked_so_often_a_kind_and_goes_on_where_it_stopped(parts, tmp_path, monkeypatch, capsys):
+    """Of them asv takes longest, and is asked for a few tries alone; the tables count what it said."""
+    monkeypatch.setattr(parts.live_try.Bench, "compare", lambda *_: (make_record([1.0, 1.0]), 12.0))
+    monkeypatch.setattr(parts.live, "pytest_benchmark", lambda *_: {"alarm": False, "seconds": 1.0})
+    monkeypatch.setattr(parts.live, "asv_continuous", lambda *_: {"alarm": True, "seconds": 60.0})
+    monkeypatch.setattr(parts.live, "own_code", lambda root: root)
+    monkeypatch.setattr(parts.live.signal, "signal", lambda *_: None)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    none = ["--count", "busy=0", "--count", "slow-10=0", "--count", "slow-5=0", "--out", str(tmp_path)]
+    for count in ("1", "4"):
+        assert parts.live.main([*none, "--peers", "3", "--asv", "2", "--count", f"idle={count}"]) == 0
+    lines = [json.loads(line) for line in (tmp_path / "live.jsonl").read_text().splitlines()][1:]
+    assert ["pytest_benchmark" in one for one in lines] == [True, True, True, False]
+    assert ["asv_continuous" in one for one in lines] == [True, True, False, False]
+    capsys.readouterr()
+    assert parts.live.main(["--summary", "--out", str(tmp_path)]) == 0
+    assert "| asv continuous, factor 1.1 (run) | 2 of 2 (16 to 100%)" in capsys.readouterr().out
+
+
+@pytest.fixture
+def bench(parts, repository, tmp_path):
+    """What a live run of the tiny model has in common; an eighth of a product a step is called 10% slower."""
+    return parts.live_try.Bench(
+        root=repository, case=CASE, plan=Plan(), options=PairOptions(), out=tmp_path, products={0.1: 0.125}, commit={},
+    )  # fmt: skip
+
+
+def test_the_sides_of_a_change_are_two_commits_for_asv(parts, bench, tmp_path):
+    """Of unchanged code too; each holds its own case, and its needless products a step."""
+    told = []
+    for kind in ("idle", "slow-10"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        base, head = (parts.live_asv.commit(folder, side, bench) for side in bench.sides(parts.live_kinds.KINDS[kind]))
+        assert base != head
+        told.append(json.loads((folder / "side.json").read_text()))
+    assert [one["name"] for one in told] == ["head", "head"]
+    assert [one["environ"] for one in told] == [{}, {parts.slowed.PRODUCTS: "0.125"}]
+    assert [one["case"]["engine"] for one in told] == [CASE.engine, parts.slowed.ENGINE]
+
+
+def test_what_asv_says_is_an_alarm_or_none_or_no_answer(parts):
+    assert parts.live_asv.alarm("| + | 1.0ms | 2.0ms | 2.0 | PERFORMANCE DECREASED.")
+    assert not parts.live_asv.alarm("BENCHMARKS NOT SIGNIFICANTLY CHANGED.")
+    for said in ("Traceback", "time_request   failed\nBENCHMARKS NOT SIGNIFICANTLY CHANGED."):
+        with pytest.raises(MeasurementError, match="measured nothing"):
+            parts.live_asv.alarm(said)
+
+
+@pytest.mark.slow
+def test_asv_continuous_is_really_run(parts, bench):
+    """On the tiny model: it answers, whatever it says of a microsecond more or less."""
+    said = parts.live_asv.asv_continuous(bench, parts.live_kinds.KINDS["slow-10"])
+    assert isinstance(said["alarm"], bool)
+    assert said["seconds"] > 0
 
 
 def test_what_was_cut_or_measured_nothing_is_counted_apart(parts, log):
@@ -207,7 +266,9 @@ def test_all_of_it_runs_unattended(parts, tmp_path, monkeypatch, capsys):
     wanted = {"idle": 1, "busy": 0, "slow-10": 1, "slow-5": 0}
     counts = [part for kind, count in wanted.items() for part in ("--count", f"{kind}={count}")]
     small = ["--model", "tiny", "--new-tokens", "16", "--rounds", "2", "--trial", "0.01", "--calibration-rounds", "4"]
-    done = parts.live.main([*counts, *small, "--looks", "6", "--peers", "1", "--out", str(tmp_path / "out")])
+    done = parts.live.main(
+        [*counts, *small, "--looks", "6", "--peers", "1", "--asv", "0", "--out", str(tmp_path / "out")]
+    )
     assert done == 0, capsys.readouterr().err
     tries = parts.live_log.LiveLog(lines=tmp_path / "out" / "live.jsonl", pairs=tmp_path / "out" / "pairs.csv").tries()
     assert sorted(one["kind"] for one in tries) == ["idle", "slow-10"]

@@ -149,8 +149,13 @@ class DirectoryStore:
 
     def reindex(self) -> dict[str, int]:
         """Make the index anew from the runs, and return how many runs, series and points there are."""
-        self._index.clear()
-        self.refresh()
+        try:
+            self._index.clear()
+            self.refresh()
+        except StoreError:  # what is broken inside cannot be emptied
+            self._index.throw_away()
+            del self._index
+            self.refresh()
         return self.counts()
 
     def _asked(self) -> Index:

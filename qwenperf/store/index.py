@@ -17,7 +17,7 @@ from typing import Any
 from qwenperf.errors import StoreError
 from qwenperf.store import tables
 from qwenperf.store.base import Problem, StoredRun, Window
-from qwenperf.store.index_file import connect
+from qwenperf.store.index_file import connect, remove
 from qwenperf.store.rows import PointRow, Rows
 
 
@@ -30,6 +30,14 @@ class Index:
         self._connection = connect(file)
         # Python warns of connections that nobody closes, and stores are opened for one question.
         weakref.finalize(self, self._connection.close)
+
+    def throw_away(self) -> None:
+        """Close the index and remove its file."""
+        self._connection.close()
+        try:
+            remove(self.file)
+        except OSError as error:
+            raise StoreError(f"cannot remove {self.file}: {error.strerror or error}.") from error
 
     def clear(self) -> None:
         """Forget everything."""

@@ -39,12 +39,21 @@ def connect(file: Path | None) -> sqlite3.Connection:
         return _replace(file)
 
 
+def remove(file: Path | None) -> None:
+    """Remove an index and what SQLite keeps beside it.
+
+    Raises:
+      OSError: the system refuses.
+    """
+    if file is not None:
+        for name in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
+            name.unlink(missing_ok=True)
+
+
 def _replace(file: Path | None) -> sqlite3.Connection:
     """Open an index in place of a file that is none; in memory where it cannot be replaced."""
     try:
-        if file is not None:
-            for name in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
-                name.unlink(missing_ok=True)
+        remove(file)
         return _open(file)
     except (OSError, sqlite3.DatabaseError):
         return _open(None)

@@ -1,5 +1,6 @@
 """The index can be thrown away: whatever becomes of it, the answers are those of the runs."""
 
+import contextlib
 import sqlite3
 import threading
 
@@ -78,6 +79,25 @@ def test_an_index_that_is_broken_inside_says_what_to_do(made, store_url):
         assert "may be deleted at any time" in str(error)  # noqa: PT017
     else:
         assert seen == ANSWER
+    assert open_store(store_url).reindex() == ANSWER[1]
+    assert answer(store_url, made) == ANSWER
+
+
+def test_an_index_that_somebody_holds_is_not_thrown_away(made, tmp_path, monkeypatch):
+    """Whoever cannot wait any longer works in memory."""
+    made.write_run(tmp_path / "store", made.run_of(0))
+    monkeypatch.setattr("qwenperf.store.index_file._WAIT_S", 0.05)
+    file = file_of(str(tmp_path / "store"))
+    holder = sqlite3.connect(file, isolation_level=None)
+    holder.execute("PRAGMA journal_mode = WAL")
+    holder.execute("BEGIN IMMEDIATE")
+    holder.execute("CREATE TABLE theirs (x)")
+    assert len(open_store(str(tmp_path / "store")).runs()) == 1
+    holder.execute("COMMIT")
+    assert holder.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+    holder.close()
+    with contextlib.closing(sqlite3.connect(file)) as again:
+        assert again.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
 
 def test_two_versions_do_not_replace_each_other(store_url):

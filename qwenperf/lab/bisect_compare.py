@@ -22,7 +22,7 @@ from qwenperf.schema.comparison import ComparisonRecord
 from qwenperf.schema.records import Outcome
 from qwenperf.stats.sequential import Decision
 from qwenperf.stats.spending import Plan
-from qwenperf.traces.diff import top_lines
+from qwenperf.traces.diff import REQUESTS, top_lines
 from qwenperf.workloads.case import Case
 
 SOFTWARE = ("jax", "jaxlib", "libtpu", "python")
@@ -91,7 +91,8 @@ def _slower(record: ComparisonRecord) -> tuple[str, ...]:
     summaries = case.extra.get("trace_summaries")
     if not isinstance(summaries, Mapping):
         return ()
-    return top_lines(summaries.get("base"), summaries.get("head"), timed=token_times(record.pairs, case))
+    timed = token_times(record.pairs, case)
+    return top_lines(summaries.get("base"), summaries.get("head"), timed=timed, timed_of=REQUESTS)
 
 
 @dataclass(kw_only=True)

@@ -60,7 +60,8 @@ def _replace(file: Path | None) -> sqlite3.Connection:
 
 
 def _open(file: Path | None) -> sqlite3.Connection:
-    connection = sqlite3.connect(file or _MEMORY, timeout=_WAIT_S, isolation_level=None)
+    # Closed by whichever thread lets go of it last.
+    connection = sqlite3.connect(file or _MEMORY, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")

@@ -35,6 +35,7 @@ COMMANDS = {
     "budgets": "Propose budgets from a saved run.",
     "convert": "Read and write other tools' results: asv, pytest-benchmark, Bencher and more.",
     "history": "Show a metric of a case over time.",
+    "regressions": "List what became worse over time, and accept it.",
     "merge": "Put the runs of a sharded job together.",
     "store": "Keep runs in a folder or at a URL.",
     "push": "Send runs to a benchmark service.",

@@ -7,22 +7,32 @@ from pathlib import Path
 
 from qwenperf.aot import remembered
 from qwenperf.aot.compile import Lowered, Work, compile_lowered, lower
+from qwenperf.aot.engines import settings_for
 from qwenperf.aot.ids import program_id
-from qwenperf.aot.models import CaseProgram, case_program
-from qwenperf.aot.topology import Target
+from qwenperf.aot.models import CaseProgram, case_program, model_config
+from qwenperf.aot.platforms import check_compiler
+from qwenperf.aot.topology import Target, described
+from qwenperf.program.stability import marked
 from qwenperf.schema.analysis import AotCase
 from qwenperf.schema.records import Status
 from qwenperf.workloads.case import Case
 
 
-def compile_case(case: Case, program: str, target: Target, *, place: Path | None = None) -> AotCase:
+def compile_case(
+    case: Case, program: str, target: Target, *, place: Path | None = None, again: bool = False
+) -> AotCase:
     """Return the record of one program of ``case`` for ``target``; ``place`` is where records are remembered.
 
-    ``extra.remembered`` says that nothing was compiled now; ``compile_s`` is then what it took the first time.
+    ``extra.remembered`` says that nothing was compiled now; ``compile_s`` is then what it took the first time. With
+    ``again`` a program whose record is remembered is compiled once more, and what differs is marked as unstable.
 
     Raises:
       QwenperfError: no such model, engine or target, or settings that they cannot have together.
     """
+    asked_as = None if place is None else _asked_as(case, program, target)
+    known = remembered.read(place, asked_as) if place is not None and asked_as is not None and not again else None
+    if known is not None:
+        return replace(known, extra={**known.extra, "remembered": True})
     asked = case_program(case, program, target)
     lowered = lower(
         asked.jitted,
@@ -40,16 +50,36 @@ def compile_case(case: Case, program: str, target: Target, *, place: Path | None
     if place is None:
         return compile_lowered(lowered)
     name = remembered.key(lowered.text, lowered.case.target, asked.options, vars(lowered.work))
-    known = remembered.read(place, name)
+    found = _compiled(lowered, place, name, again=again)
+    if asked_as is not None and found.status is Status.MEASURED:
+        remembered.write(place, asked_as, _without_mark(found))
+    return found
+
+
+def _compiled(lowered: Lowered, place: Path, name: str, *, again: bool) -> AotCase:
+    """Return the record called ``name``, or compile; what was compiled is written down."""
+    own, known = lowered.case, remembered.read(place, name)
     if known is not None:
         # What was asked for may differ where the program does not: the record is this case's.
-        own = lowered.case
-        extra = {**known.extra, "remembered": True}
-        return replace(known, id=own.id, spec=own.spec, findings=own.findings, extra=extra)
+        known = replace(known, id=own.id, spec=own.spec, findings=own.findings)
+        if not again:
+            return replace(known, extra={**known.extra, "remembered": True})
     record = compile_lowered(lowered)
+    record = record if known is None else marked(known, record)
     if record.status is Status.MEASURED:
         remembered.write(place, name, record)
     return record
+
+
+def _without_mark(case: AotCase) -> AotCase:
+    return replace(case, extra={key: value for key, value in case.extra.items() if key != "remembered"})
+
+
+def _asked_as(case: Case, program: str, target: Target) -> str | None:
+    """Return the name of the record of this question; errors are those of asking it."""
+    check_compiler(target.platform)
+    settings_for(case.engine, target.platform)
+    return remembered.asked_key(described(target), case.to_json(), program, repr(model_config(case.model)))
 
 
 def _work(case: Case, asked: CaseProgram) -> Work:

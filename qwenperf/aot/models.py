@@ -11,22 +11,21 @@ from typing import Any
 
 import jax
 
+from qwenperf.aot.engines import backend, settings_for
 from qwenperf.aot.sharding import ModelLayout, layout_of
 from qwenperf.aot.topology import Target, devices
 from qwenperf.decode.build import build_abstract
 from qwenperf.decode.ladder_engine import LadderEngine
 from qwenperf.decode.plan import Planned
 from qwenperf.decode.programs import AheadOfTime, abstract_tokens
-from qwenperf.errors import CheckpointError, ConfigError, UnknownNameError
+from qwenperf.errors import CheckpointError, UnknownNameError
 from qwenperf.models.checkpoint import download_snapshot, read_config
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.parameters import array_dtype, nest, parameter_shapes
 from qwenperf.models.registry import Model
 from qwenperf.schema.records import Finding, Severity
 from qwenperf.workloads.case import Case
-from qwenperf.workloads.engine import EngineSettings, parse_engine
-from qwenperf.workloads.factory import is_factory
-from qwenperf.workloads.flags import FLAG_SETS
+from qwenperf.workloads.engine import EngineSettings
 from qwenperf.workloads.models import PRESETS
 
 
@@ -64,7 +63,7 @@ def case_program(case: Case, name: str, target: Target) -> CaseProgram:
         dtype=work.dtype,
         capacity=work.prompt_length + work.new_tokens,
         platform=target.platform,
-        settings=settings_for(case, target.platform),
+        settings=settings_for(case.engine, target.platform),
         sharded=len(found) > 1,
     )
     engine, findings = _engine(key)
@@ -89,43 +88,6 @@ def part_bytes(tree: Any) -> int:
     return sum(
         math.prod(leaf.sharding.shard_shape(leaf.shape)) * int(leaf.dtype.itemsize) for leaf in jax.tree.leaves(tree)
     )
-
-
-def settings_for(case: Case, platform: str) -> EngineSettings:
-    """Return the settings of a case's engine.
-
-    Raises:
-      UnknownNameError: no such rung, setting or value.
-      ConfigError: settings that have no program, or are not for this platform.
-    """
-    if is_factory(case.engine):
-        raise ConfigError(
-            f"engine {case.engine!r} is made by a factory, with real weights.",
-            advice="Compile its jitted functions with qwenperf.compile_for or the pytest fixture.",
-        )
-    settings = parse_engine(case.engine)
-    why = _no_program(settings)
-    if why:
-        raise ConfigError(f"engine {case.engine!r} has no program before it runs: {why}.", advice="Take `cached`.")
-    flags = FLAG_SETS[settings.xla_flags]
-    if flags.platforms and _backend(platform) not in flags.platforms:
-        raise ConfigError(
-            f"engine setting xla_flags={flags.name!r} is for {' and '.join(flags.platforms)}, and the target is "
-            f"{platform}."
-        )
-    return settings
-
-
-def _no_program(settings: EngineSettings) -> str:
-    if not settings.jit:
-        return "jit=False dispatches operations one by one"
-    if settings.position == "static":
-        return "position='static' has the position in each of its programs"
-    return ""
-
-
-def _backend(platform: str) -> str:
-    return "gpu" if platform == "cuda" else platform
 
 
 def _options(settings: EngineSettings, target: Target) -> Mapping[str, str]:
@@ -153,7 +115,7 @@ def _engine(key: _EngineKey) -> tuple[LadderEngine, tuple[Finding, ...]]:
     if key.sharded and settings.qkv == "stored" and "qkv_proj" in abstract.params["layers"][0]["self_attn"]:
         settings = replace(settings, qkv="separate")
         findings.append(_QKV_SEPARATE)
-    engine = build_abstract(abstract, settings, capacity=key.capacity, platform=_backend(key.platform), name=key.engine)
+    engine = build_abstract(abstract, settings, capacity=key.capacity, platform=backend(key.platform), name=key.engine)
     return engine, tuple(findings)
 
 

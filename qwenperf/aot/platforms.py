@@ -33,9 +33,15 @@ _OF_CUDA: Mapping[str, str] = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 _LIBRARY = "libtpu"
 _CUDA_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 _CUDA_DEVICES = "nvidia[0-9]*"
+_DEV = Path("/dev")
 
 
-def missing_compiler(platform_name: str, dev: Path = Path("/dev")) -> str:
+def gpu_is_here(dev: Path = _DEV) -> bool:
+    """Say whether there is an NVIDIA GPU: then programs are compiled for it, else for one that is described."""
+    return any(dev.glob(_CUDA_DEVICES))
+
+
+def missing_compiler(platform_name: str) -> str:
     """Say in one line why there is no compiler for a platform; nothing where there is one."""
     if platform_name == "tpu" and not _has(_LIBRARY) and "TPU_LIBRARY_PATH" not in os.environ:
         here = f"{platform.system()} on {platform.machine()}"
@@ -43,8 +49,6 @@ def missing_compiler(platform_name: str, dev: Path = Path("/dev")) -> str:
         return f"the TPU compiler is not installed: pip install 'qwenperf[tpu]', on Linux x86-64{where}"
     if platform_name == "cuda" and not any(map(_has, _CUDA_PLUGINS)):
         return "cuda is not available because JAX's CUDA plugin is not installed: pip install 'qwenperf[cuda]'"
-    if platform_name == "cuda" and not any(dev.glob(_CUDA_DEVICES)):
-        return "cuda is not available because JAX's CUDA plugin compiles for a GPU that is there, and there is none"
     return ""
 
 
@@ -62,9 +66,10 @@ def check_compiler(platform_name: str) -> None:
 def compiler_environ(environ: Mapping[str, str], *, cuda: bool = False) -> dict[str, str]:
     """Return the environment of a process that compiles: JAX runs on the CPU, libtpu looks for no TPU.
 
-    With ``cuda`` it runs on the GPU, which its compiler asks what it is, and takes no memory before it needs it.
+    With ``cuda``, where there is a GPU, it runs on that, whose compiler asks what it is, and takes no memory before it
+    needs it.
     """
-    if cuda:
+    if cuda and gpu_is_here():
         return {**VARIABLES, **_OF_CUDA, **environ, "JAX_PLATFORMS": "cuda,cpu"}
     return {**VARIABLES, **environ, "JAX_PLATFORMS": "cpu"}
 

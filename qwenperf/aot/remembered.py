@@ -4,6 +4,9 @@ A record is found by all that can change it: the program as it is given to the c
 that compilers read; the machine, where it is the one that is compiled for; and all of our own code, which has the lines
 that a record names and analyses what a compiler made. (Lines are no part of the text: a function that two programs
 share has those of whichever was traced first.) A file that cannot be read is none.
+
+A second name, kept in the folder ``asked``, is of the question alone: case, model, target, and all that decides what is
+traced. Who asks a question again gets its record without tracing anything.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import gzip
 import hashlib
 import json
 import os
+import platform
 import tempfile
 import time
 import zlib
@@ -24,13 +28,17 @@ from typing import Any
 
 import qwenperf
 from qwenperf.errors import RecordError
-from qwenperf.measure import environment
 from qwenperf.models.weights import cache_folder
 from qwenperf.schema.analysis import AotCase, TargetRecord
 from qwenperf.schema.codec import aot_case_from_json, to_json
 
 _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TPU_LIBRARY_PATH")
+_PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "TPU_")
+"""Variables that begin so may change what is traced, or what is made of it."""
+
 _PACKAGES = ("jax", "jaxlib", "libtpu")
+_TRACING = (*_PACKAGES, "numpy", "ml_dtypes", "flax")
+_ASKED = "asked"
 _CODE = (".py", ".toml")
 _OF_THE_MACHINE = ("cpu_model", "machine", "isa", "cores", "device_kind")
 """What a compiler for the machine that it runs on sees of it."""
@@ -71,6 +79,25 @@ def key(
     return digest.hexdigest()
 
 
+def asked_key(target: TargetRecord, *told: Any, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the name of the record of a question, which ``told`` is; ``None`` where that does not tell the program.
+
+    Only a TPU's, for another compiler has to be asked what machine it is for. And not where the code of JAX may change
+    under its version.
+    """
+    if target.platform != "tpu" or any(map(_is_editable, _TRACING)):
+        return None
+    parts = {
+        "target": to_plain(target),
+        "told": told,
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in _TRACING},
+        "variables": {name: value for name, value in sorted(environ.items()) if name.startswith(_PREFIXES)},
+        "code": code_digest(),
+    }
+    return f"{_ASKED}/{hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()}"
+
+
 def to_plain(target: TargetRecord) -> dict[str, Any]:
     """Return what of a target a compiler and an estimate see."""
     return {name: str(value) for name, value in vars(target).items()}
@@ -92,26 +119,29 @@ def read(place: Path, name: str) -> AotCase | None:
 def write(place: Path, name: str, case: AotCase) -> None:
     """Keep a record, whole or not at all; a place that cannot be written to keeps none."""
     packed = gzip.compress(json.dumps(to_json(case)).encode(), mtime=0)
+    target = place / f"{name}.json.gz"
     with suppress(OSError):
-        place.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=place, prefix=".record-")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".record-")
         with os.fdopen(descriptor, "wb") as file:
             file.write(packed)
-        Path(temporary).replace(place / f"{name}.json.gz")
+        Path(temporary).replace(target)
 
 
 def forget_old(place: Path, now: float | None = None) -> None:
     """Remove records that nobody has asked for in a month."""
     oldest = (time.time() if now is None else now) - _KEPT_S
     with suppress(OSError):
-        for file in place.glob("*.json.gz"):
+        for file in place.rglob("*.json.gz"):
             if file.stat().st_mtime < oldest:
                 file.unlink(missing_ok=True)
 
 
 @cache
 def here() -> Mapping[str, Any]:
-    """Describe this machine and its device."""
+    """Describe this machine and its device; starts JAX, which who only removes old records does without."""
+    from qwenperf.measure import environment
+
     return environment.describe()
 
 
@@ -122,6 +152,16 @@ def code_digest(root: Path = Path(qwenperf.__file__).parent) -> str:
     for file in sorted(file for file in root.rglob("*") if file.suffix in _CODE):
         digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+@cache
+def _is_editable(package: str) -> bool:
+    """Say whether a package's code is a checkout, which changes without its version."""
+    try:
+        told = metadata.distribution(package).read_text("direct_url.json")
+        return bool(told) and bool(json.loads(told or "{}").get("dir_info", {}).get("editable"))
+    except (metadata.PackageNotFoundError, ValueError, AttributeError):
+        return False
 
 
 def _version(package: str) -> str:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from qwenperf.aot.platforms import check_compiler, compiler_variables
+from qwenperf.aot.gpus import H100
+from qwenperf.aot.platforms import check_compiler, compiler_variables, gpu_is_here
 from qwenperf.errors import EnvironmentUnfitError, UsageError
 from qwenperf.program.chips import chip
 from qwenperf.schema.analysis import TargetRecord
@@ -120,6 +121,8 @@ def devices(target: Target) -> tuple[Any, ...]:
     import jax
 
     check_compiler(target.platform)
+    if target.platform == "cuda" and not gpu_is_here():
+        return _described_gpu()
     if target.platform != "tpu":
         return (_first_device(target.platform),)
     from jax.experimental import topologies
@@ -144,6 +147,16 @@ def target_record(target: Target) -> TargetRecord:
 
 def described(target: Target, devices: int | None = None) -> TargetRecord:
     """Return what is known of ``target`` without asking the compiler: published figures, of one device."""
+    if target.platform == "cuda" and not gpu_is_here():
+        return TargetRecord(
+            name=target.name,
+            platform=target.platform,
+            topology=H100.name,
+            hbm_bytes=H100.hbm_bytes,
+            hbm_bytes_per_s=H100.hbm_bytes_per_s,
+            flops_per_s=H100.flops_per_s,
+            extra={"described": True},
+        )
     if target.platform != "tpu":
         return TargetRecord(name=target.name, platform=target.platform)
     known = chip(target.generation)
@@ -205,6 +218,23 @@ def _of_first_chips(found: list[Any], chips: int) -> Iterator[Any]:
     """Yield the devices of the first ``chips`` chips: those of one chip have the same coordinates."""
     places = list(dict.fromkeys(tuple(device.coords) for device in found))[:chips]
     yield from (device for device in found if tuple(device.coords) in places)
+
+
+def _described_gpu() -> tuple[Any, ...]:
+    """Return one GPU that is not there: the plugin makes it of its description."""
+    import jax
+    from jax.experimental import topologies
+
+    try:
+        return tuple(
+            topologies.get_topology_desc(
+                platform="cuda", topology_name="", target_config=H100.description(), topology="1x1x1"
+            ).devices
+        )
+    except (RuntimeError, ValueError, NotImplementedError, jax.errors.JaxRuntimeError) as error:
+        raise EnvironmentUnfitError(
+            f"cuda is not available because its plugin makes no {H100.name} where there is none: {_first_line(error)}."
+        ) from error
 
 
 def _first_device(platform: str) -> Any:

@@ -30,6 +30,14 @@ DEFAULT_TARGET = "v5e-1"
 DEFAULT_DTYPE = "bf16"
 """What such chips compute in."""
 
+DEFAULT_ENGINE = "cached+layers=scanned"
+"""A chip's compiler takes as long for one layer in a loop as for one of many that are unrolled."""
+
+_LOOP_NOTE = (
+    f"note: without --engine the layers are compiled as a loop ({DEFAULT_ENGINE}), which takes a fraction of the time; "
+    "--engine cached compiles them unrolled, as `qwenperf run` measures them."
+)
+
 _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 _INNER = {"diff": "Say what a change made of the compiled programs."}
 """Each is ``qwenperf.cli.aot_<name>.command``; the help is here so that ``--help`` imports none of them."""
@@ -76,7 +84,12 @@ class _Aot(click.Group):
 )
 @click.option("--list-targets", is_flag=True, help="List the targets, with what one device of each has, and stop.")
 @click.option("--model", help="A preset, a folder, a GGUF file or a hub id, whose weights are not read.")
-@click.option("--engine", "engines", multiple=True, help="An engine as in `qwenperf run`, repeatable.")
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    help=f"An engine as in `qwenperf run`, repeatable (default: {DEFAULT_ENGINE}).",
+)
 @click.option("--prompt-length", type=int, metavar="N", help="Tokens of the prompt (default: 32).")
 @click.option("--new-tokens", type=int, metavar="N", help="Tokens to generate (default: 32).")
 @click.option("--batch", type=int, metavar="N", help="Prompts at once (default: 1).")
@@ -100,6 +113,9 @@ class _Aot(click.Group):
     "--operations", type=_ONE_OR_MORE, metavar="N", help="Show the N costliest operations of each program, with lines."
 )
 @click.option("--remember/--no-remember", default=True, help="Keep and use records of programs compiled before.")
+@click.option(
+    "--check-repeat", is_flag=True, help="Compile each program twice, and judge no number that is not the same again."
+)
 @json_option
 @debug_option
 @click.pass_context
@@ -139,8 +155,10 @@ def _cases(flags: dict[str, Any]) -> tuple[Case, ...]:
         raise UsageError("--suite and the flags of a case (--model, --engine, ...) exclude each other.")
     if flags["suite"]:
         return matching(find_suite(flags["suite"]).cases, flags["filters"])
+    if not flags["engines"]:
+        say(_LOOP_NOTE)
     told = {name: flags[name] for name in _CASE_FLAGS} | {"dtype": flags["dtype"] or DEFAULT_DTYPE}
-    return matching(AdHoc(engines=flags["engines"], **told).cases(), flags["filters"])
+    return matching(AdHoc(engines=flags["engines"] or (DEFAULT_ENGINE,), **told).cases(), flags["filters"])
 
 
 def _list(*, as_json: bool) -> int:
@@ -178,6 +196,7 @@ def _compile(cases: Sequence[Case], targets: Sequence[Target], flags: dict[str, 
         jobs=flags["jobs"],
         time_limit_s=flags["time_limit_s"] or TIME_LIMIT_S,
         remembered=remembered() if flags["remember"] else None,
+        check_repeat=flags["check_repeat"],
     )
     with interrupts(), AotProgress() as listener:
         record = run_aot(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from qwenperf.cli.aot import DEFAULT_ENGINE, DEFAULT_TARGET
 from qwenperf.cli.compare_cases import quarantine
 from qwenperf.cli.compare_sides import package_root
 from qwenperf.cli.config import find_project
@@ -48,6 +49,7 @@ _SEVERAL = ("engine", "target", "filter")
 @click.option("--suite", help="As in `qwenperf aot`.")
 @click.option("--filter", multiple=True, metavar="GLOB", help="As in `qwenperf aot`.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at a time.")
+@click.option("--check-repeat", is_flag=True, help="As in `qwenperf aot`: both sides have to know it.")
 @click.option("--out", type=named_path, metavar="DIR", help="Keep the records of both sides in this folder.")
 @json_option
 @debug_option
@@ -85,7 +87,7 @@ def _records(
     """Return the records of both sides, their labels, and what the commits between them accept."""
     saved = [name for name in (base, head) if name and _is_record(name)]
     if len(saved) == 2:
-        _refuse_flags("two saved records", flags, ("engines", "jax", "libtpu", *_PASSED_ON, *_SEVERAL))
+        _refuse_flags("two saved records", flags, ("engines", "jax", "libtpu", "check_repeat", *_PASSED_ON, *_SEVERAL))
         return (_read(saved[0]), _read(saved[1])), (saved[0], saved[1]), ()
     if saved:
         other = next((name for name in (base, head) if name and name not in saved), "")
@@ -95,7 +97,9 @@ def _records(
     from qwenperf.lab.aot_sides import compile_side, with_engine_of
 
     (first, second), excuses = _sides(base, head, flags)
-    arguments = list(_arguments(flags))
+    # Told, because an older base may have another default.
+    chosen = flags["engine"] or flags["engines"] or flags["suite"]
+    arguments = [*_arguments(flags), *(() if chosen else ("--engine", DEFAULT_ENGINE))]
     found = []
     for side in (first, second):
         say(f"compiling {side.name}: {side.label}")
@@ -104,17 +108,20 @@ def _records(
 
 
 def _check(flags: Mapping[str, Any]) -> None:
-    """Refuse, before anything is compiled, what our own code knows to be no target and no engine.
+    """Refuse, before anything is compiled, what our own code knows to be no target, no engine, or none with programs.
 
     Raises:
       UsageError: names it.
+      ConfigError: an engine that has no program for a target before it runs.
     """
+    from qwenperf.aot.engines import settings_for
     from qwenperf.aot.topology import resolve_all
 
-    if flags["target"]:
-        resolve_all(",".join(flags["target"]))
+    targets = resolve_all(",".join(flags["target"]) or DEFAULT_TARGET)
     for engine in flags["engines"] or ():
         check_engine(engine)
+        for target in targets:
+            settings_for(engine, target.platform)
 
 
 def _sides(
@@ -162,10 +169,12 @@ def _arguments(flags: Mapping[str, Any]) -> Iterator[str]:
     for name in _SEVERAL:
         for value in flags[name]:
             yield from (f"--{name}", value)
+    if flags["check_repeat"]:
+        yield "--check-repeat"
 
 
 def _refuse_flags(what: str, flags: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    given = [f"--{name.replace('_', '-')}" for name in names if flags[name] not in (None, ())]
+    given = [f"--{name.replace('_', '-')}" for name in names if flags[name] not in (None, (), False)]
     if given:
         raise UsageError(f"{given[0]} has no meaning for {what}: nothing is compiled.")
 

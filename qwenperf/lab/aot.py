@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from qwenperf.lab.process import settings_of
 from qwenperf.lab.run_folder import RunFolder, write_text, writing
 from qwenperf.schema.analysis import AotCase, AotRecord
 from qwenperf.schema.codec import dumps
+from qwenperf.schema.records import Status
 from qwenperf.workloads.case import Case
 
 RECORD = "aot.json"
@@ -93,11 +95,32 @@ def run_aot(
     if options.remembered is not None:
         forget_old(options.remembered)
     try:
-        for group in _groups([item for item in items if not missing[item.target]]):
-            _compile(group, book, options, command)
+        with _place_of_records(options) as told:
+            _compile_all([item for item in items if not missing[item.target]], book, told, command)
+            if told.check_repeat:
+                compiled = {case.id for case in book.record.cases if case.status is Status.MEASURED}
+                twice = [item for item in items if item.id in compiled]
+                _compile_all(twice, book, replace(told, again=True), command)
     except KeyboardInterrupt:
         book.interrupt()
     return book.record
+
+
+@contextmanager
+def _place_of_records(options: AotOptions) -> Iterator[AotOptions]:
+    """Give what is compiled twice a place for its first record, where none is to be kept."""
+    if options.remembered is not None or not options.check_repeat:
+        yield options
+        return
+    with writing(Path(tempfile.gettempdir())):
+        folder = tempfile.TemporaryDirectory(prefix="qwenperf-aot-records-", ignore_cleanup_errors=True)
+    with folder as name:
+        yield replace(options, remembered=Path(name))
+
+
+def _compile_all(items: Sequence[Item], book: Book, options: AotOptions, command: Sequence[str]) -> None:
+    for group in _groups(items):
+        _compile(group, book, options, command)
 
 
 def _compile(items: tuple[Item, ...], book: Book, options: AotOptions, command: Sequence[str]) -> None:
@@ -105,7 +128,7 @@ def _compile(items: tuple[Item, ...], book: Book, options: AotOptions, command: 
     with writing(Path(tempfile.gettempdir())):
         shared = tempfile.TemporaryDirectory(prefix="qwenperf-aot-", ignore_cleanup_errors=True)
     with shared as name:
-        write_items(Path(name), items, book.folder, options.remembered)
+        write_items(Path(name), items, book.folder, options.remembered, again=options.again)
         Children(items=items, place=Path(name), book=book, folder=book.folder, options=options, command=command).run()
 
 
@@ -128,10 +151,11 @@ class Book:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def add(self, case: AotCase) -> None:
-        """Add a case, at its place in the order that was asked for."""
+        """Add a case, at its place in the order that was asked for; one that is there already gives way."""
         with self.lock:
             order = {name: number for number, name in enumerate(self.record.declared)}
-            cases = sorted((*self.record.cases, case), key=lambda one: order[one.id])
+            others = (one for one in self.record.cases if one.id != case.id)
+            cases = sorted((*others, case), key=lambda one: order[one.id])
             self._keep(replace(self.record, cases=tuple(cases)))
             self.listener.ended(next(one for one in self.record.cases if one.id == case.id))
 

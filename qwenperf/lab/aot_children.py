@@ -39,13 +39,16 @@ class AotOptions:
     """How programs are compiled.
 
     ``jobs`` processes at a time, ``time_limit_s`` for each program. ``remembered`` is the folder of earlier records;
-    ``None`` compiles everything.
+    ``None`` compiles everything. With ``check_repeat`` each program is compiled once more, by another process, and what
+    differs is marked; ``again`` is that second time.
     """
 
     programs: tuple[str, ...] = PROGRAMS
     jobs: int = 2
     time_limit_s: float = TIME_LIMIT_S
     remembered: Path | None = None
+    check_repeat: bool = False
+    again: bool = False
 
 
 class Keeper(Protocol):
@@ -100,7 +103,7 @@ class Children:
         """Start one process after another until nothing is left for them."""
         try:
             while not self.stop.is_set():
-                log = self.folder.log(f"compiler-{next(numbers)}")
+                log = self.folder.log(f"{'again' if self.options.again else 'compiler'}-{next(numbers)}")
                 if not _Child(children=self, log=log).run():
                     return
         except BaseException as error:  # noqa: BLE001  (raised again by the thread that waits for this one)

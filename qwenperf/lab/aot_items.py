@@ -54,11 +54,13 @@ def longest_first(items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(sorted(items, key=lambda item: item.program != PROGRAMS[0]))
 
 
-def write_items(place: Path, items: Sequence[Item], folder: RunFolder, remembered: Path | None) -> None:
-    """Write the list that the processes of ``place`` share."""
+def write_items(
+    place: Path, items: Sequence[Item], folder: RunFolder, remembered: Path | None, *, again: bool = False
+) -> None:
+    """Write the list that the processes of ``place`` share; with ``again`` what is remembered is compiled once more."""
     told = [item.to_json(folder) for item in items]
-    text = json.dumps({"items": told, "remembered": None if remembered is None else str(remembered)})
-    write_text(place / ITEMS, text)
+    kept = None if remembered is None else str(remembered)
+    write_text(place / ITEMS, json.dumps({"items": told, "remembered": kept, "again": again}))
 
 
 def claim(place: Path, number: int) -> bool:

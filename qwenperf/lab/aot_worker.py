@@ -46,16 +46,16 @@ def main(arguments: Sequence[str]) -> None:
     for number, item in enumerate(spec["items"]):
         if claim(folder, number):
             say({"item": number})
-            write_text(Path(item["record"]), dumps(_record(item, place)))
+            write_text(Path(item["record"]), dumps(_record(item, place, again=bool(spec.get("again")))))
             say({"done": number})
 
 
-def _record(item: Mapping[str, Any], place: Path | None) -> AotCase:
+def _record(item: Mapping[str, Any], place: Path | None, *, again: bool) -> AotCase:
     from qwenperf.aot.case import compile_case  # JAX is started by now, or said why it does not
 
     target = resolve(item["target"])
     try:
-        return compile_case(Case.from_json(item["case"]), item["program"], target, place=place)
+        return compile_case(Case.from_json(item["case"]), item["program"], target, place=place, again=again)
     except QwenperfError as error:
         return not_compiled(item, error)
 

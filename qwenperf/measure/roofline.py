@@ -156,8 +156,9 @@ def _product_rate(clock: Clock, dtype: Any) -> _Best:
 
 
 def _default_cache_dir() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "qwenperf" / "roofline"
+    given = os.environ.get("QWENPERF_CACHE")
+    root = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"
+    return root / "roofline"
 
 
 def _load(file: Path, oldest: float, newest: float) -> Roofline | None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -55,12 +55,12 @@ SMOLLM2_WEIGHTS = PackagedWeights(
 )
 
 
-def cache_folder() -> Path:
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return where downloads are kept: ``QWENPERF_CACHE``, else ``qwenperf`` in the XDG cache folder."""
-    given = os.environ.get("QWENPERF_CACHE")
+    given = environ.get("QWENPERF_CACHE")
     if given:
         return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"
 
 
 def fetch_weights(weights: PackagedWeights = SMOLLM2_WEIGHTS, *, cache: Path | None = None) -> Path:

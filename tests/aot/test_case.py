@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from qwenperf.aot import case as case_module
 from qwenperf.aot import remembered
 from qwenperf.aot.case import compile_case
 from qwenperf.aot.models import abstract_model
@@ -60,6 +61,46 @@ def test_another_name_of_one_program_finds_its_record_under_its_own_id(both):
     assert both[1].id.startswith("tiny/cached+start=declared/")
     assert both[1].spec["case"]["engine"] == DECLARED
     assert both[1].program == both[0].program
+
+
+def test_a_question_that_was_asked_before_is_answered_without_tracing(first, tiny, v5e, place, monkeypatch):
+    """Nothing is lowered: that takes seconds for a large model."""
+    monkeypatch.setattr(case_module, "lower", None)
+    again = compile_case(tiny(), "decode_step", v5e, place=place)
+    assert replace(again, extra=first.extra) == first
+    with pytest.raises(TypeError):
+        compile_case(replace(tiny(), engine="padded"), "decode_step", v5e, place=place)
+
+
+def test_the_name_of_a_question_knows_all_that_decides_what_is_traced(first, monkeypatch):
+    """Variables of JAX, versions, our code; no other compiler's than a TPU's, and no checkout of JAX."""
+    name = remembered.asked_key(first.target, "case", environ={"HOME": "/a"})
+    assert remembered.asked_key(first.target, "case", environ={"HOME": "/b"}) == name
+    others = [
+        remembered.asked_key(first.target, "other case", environ={}),
+        remembered.asked_key(replace(first.target, hbm_bytes=1), "case", environ={}),
+        remembered.asked_key(first.target, "case", environ={"JAX_DEFAULT_MATMUL_PRECISION": "highest"}),
+        remembered.asked_key(first.target, "case", environ={"LIBTPU_INIT_ARGS": "--x"}),
+    ]
+    assert len({name, *others}) == 5
+    assert remembered.asked_key(TargetRecord(name="cpu", platform="cpu"), "case") is None
+    monkeypatch.setattr(remembered, "_version", lambda package: f"another {package}")
+    assert remembered.asked_key(first.target, "case", environ={}) != name
+    monkeypatch.setattr(remembered, "_is_editable", lambda _package: True)
+    assert remembered.asked_key(first.target, "case", environ={}) is None
+
+
+def test_a_second_compilation_marks_what_it_does_not_give_again(first, tiny, v5e, place, monkeypatch):
+    """The mark is remembered: who asks next is told too."""
+    monkeypatch.setattr(remembered, "read", lambda *_: replace(first, program=replace(first.program, temp_bytes=1)))
+    again = compile_case(tiny(), "decode_step", v5e, place=place, again=True)
+    monkeypatch.undo()
+    assert again.program == replace(first.program, unstable=("temp_bytes",))
+    assert again.extra["compilations"] == 2
+    assert "remembered" not in again.extra
+    known = compile_case(tiny(), "decode_step", v5e, place=place)
+    assert (known.program.unstable, known.extra["remembered"]) == (("temp_bytes",), True)
+    remembered.write(place, next(place.glob("*.json.gz")).name.partition(".")[0], first)
 
 
 def test_a_damaged_record_is_none(first, place):

@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from qwenperf.aot.models import abstract_model, case_program, settings_for
+from qwenperf.aot.models import abstract_model, case_program
 from qwenperf.aot.topology import resolve
 from qwenperf.decode.build import build_engine
 from qwenperf.errors import ConfigError, EnvironmentUnfitError, UsageError
@@ -41,22 +41,6 @@ def test_a_rung_that_compiles_when_it_is_called_has_its_first_programs(engine, t
         result = jax.eval_shape(asked.jitted, *asked.arguments)
         assert result.logits.shape == (1, 256)
         assert any(length in leaf.shape for leaf in jax.tree.leaves(result.state))
-
-
-@pytest.mark.parametrize(
-    ("engine", "platform", "told"),
-    [
-        ("eager", "tpu", "jit=False dispatches operations one by one"),
-        ("cached-host+position=static", "tpu", "position='static'"),
-        ("my.module:factory", "tpu", "made by a factory"),
-        ("cached+xla_flags=cpu-no-fast-math", "tpu", "is for cpu, and the target is tpu"),
-        ("cached+xla_flags=tpu-async-collectives", "cpu", "is for tpu, and the target is cpu"),
-    ],
-)
-def test_what_has_no_program_for_a_target_is_one_clear_error(engine, platform, told, tiny):
-    """Nothing is left out in silence."""
-    with pytest.raises(ConfigError, match=told):
-        settings_for(tiny(engine), platform)
 
 
 def test_settings_that_the_model_cannot_have_are_refused(tiny, cpu):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from qwenperf.cli.aot_progress import ended_line
-from qwenperf.schema.analysis import AotCase, TargetRecord
+from qwenperf.schema.analysis import AotCase, ProgramAnalysis, TargetRecord
 from qwenperf.schema.codec import aot_from_json, aot_loads
 from qwenperf.schema.records import Status
 
@@ -92,18 +92,21 @@ def test_what_cannot_be_done_is_told_and_ends_with_its_code(cli, arguments, code
 def test_two_compilations_in_two_processes_give_one_record(cli, tmp_path):
     """For a chip of one device and for one of two, everything is the same but the time that it took."""
     command, _, run = cli
-    asked = ("--target", "v5e-1,v7x-1", "--jobs", 1, "--no-remember", "--json")
-    first, second = (
-        aot_loads(run(command("aot", *SMALL, *asked, "--out", tmp_path / name), tmp_path).stdout).cases for name in "ab"
-    )
-    assert [case.status for case in first] == [Status.MEASURED] * 4, [case.error for case in first]
-    assert [replace(case, compile_s=None) for case in first] == [replace(case, compile_s=None) for case in second]
+    asked = ("--target", "v5e-1,v7x-1", "--no-remember", "--check-repeat", "--json")
+    cases = aot_loads(run(command("aot", *SMALL, *asked, "--out", tmp_path / "out"), tmp_path).stdout).cases
+    assert [case.status for case in cases] == [Status.MEASURED] * 4, [case.error for case in cases]
+    assert [case.program.unstable for case in cases] == [()] * 4
+    assert [case.extra["compilations"] for case in cases] == [2] * 4
 
 
 def test_progress_says_how_each_program_ended():
     """Compiled, known from before, or not."""
     case = AotCase(id="a@cpu/prefill", target=TargetRecord(name="cpu", platform="cpu"), compile_s=1.5)
     assert ended_line(case) == "a@cpu/prefill: compiled in 1.50 s"
+    again = replace(case, extra={"compilations": 2}, program=ProgramAnalysis(name="prefill"))
+    assert ended_line(again) == "a@cpu/prefill: compiled again in 1.50 s, the same numbers"
+    other = replace(again, program=ProgramAnalysis(name="prefill", unstable=("temp_bytes",)))
+    assert ended_line(other) == "a@cpu/prefill: compiled again in 1.50 s, not the same: temp_bytes"
     known = AotCase(id="a@cpu/prefill", target=case.target, compile_s=1.5, extra={"remembered": True})
     assert ended_line(known) == "a@cpu/prefill: the same program was compiled before, in 1.50 s"
     late = AotCase(id="a@cpu/prefill", target=case.target, status=Status.TIMED_OUT)

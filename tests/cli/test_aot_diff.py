@@ -75,6 +75,8 @@ def test_quarantine_excuses_a_program_for_a_while(saved, tmp_path, monkeypatch):
         (("{base}", "nope"), "'nope' is none: no such file, and no folder with aot.json"),
         (("--target", "v5e-3"), "unknown target 'v5e-3'"),
         (("--engines", "cached", "nope"), "'nope'"),
+        (("--engines", "cached", "eager"), "'eager' has no program before it runs"),
+        (("--engines", "cached", "cached+xla_flags=cpu-no-fast-math"), "is for cpu, and the target is tpu"),
         (("{base}", "{head}", "--jax", "0.10.1", "0.10.2"), "--jax has no meaning for two saved records"),
         (("{base}", "{head}", "--batch", "8"), "--batch has no meaning for two saved records"),
         (("main", "topic", "--jax", "0.10.1", "0.10.2"), "exclude each other"),

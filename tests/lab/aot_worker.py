@@ -22,7 +22,8 @@ def main():
     def say(**message):
         os.write(descriptor, json.dumps(message).encode() + b"\n")
 
-    items = json.loads((folder / ITEMS).read_text())["items"]
+    spec = json.loads((folder / ITEMS).read_text())
+    items = spec["items"]
     behaviours = {item["case"]["options"].get("behaviour", "compile") for item in items}
     if "no-start" in behaviours:
         raise RuntimeError("JAX is broken")
@@ -45,7 +46,7 @@ def main():
             time.sleep(1.5)
         record = AotCase(
             id=item["id"], target=TargetRecord(name=item["target"], platform="cpu"),
-            program=ProgramAnalysis(name=item["program"]), compile_s=0.1,
+            program=ProgramAnalysis(name=item["program"]), compile_s=0.1, extra={"again": spec["again"]},
         )  # fmt: skip
         write_text(Path(item["record"]), "half" if behaviour == "half" else dumps(record))
         say(done=number)

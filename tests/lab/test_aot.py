@@ -1,6 +1,7 @@
 """Programs are compiled side by side, each on disk at once, and whatever a compiler does, the others go on."""
 
 import signal
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -79,6 +80,24 @@ def test_a_crash_costs_its_program_alone(compiled, make_case, folder):
     assert "last words before the crash" in crashed.error
     assert str(folder.path / "logs") in crashed.error
     assert crashed.target.name == "cpu"
+
+
+def test_what_is_compiled_is_compiled_once_more_where_that_is_asked_for(compiled, make_case, folder):
+    """By other processes, with logs of their own; what was not compiled the first time is not tried again."""
+    notes = Notes()
+    cases = [make_case("crash"), make_case(engine="naive")]
+    record = compiled(*cases, options=replace(OPTIONS, check_repeat=True), listener=notes)
+    assert [case.status for case in record.cases] == [Status.FAILED, Status.MEASURED]
+    assert [case.extra.get("again") for case in record.cases] == [None, True]
+    assert notes.ended_ids.count(record.cases[1].id) == 2
+    assert {file.name[:5] for file in (folder.path / "logs").iterdir()} == {"compi", "again"}
+
+
+def test_a_command_that_compiles_imports_no_jax_itself():
+    """Its processes do: seconds of every call would be its own otherwise."""
+    asked = "import sys, qwenperf.cli.aot, qwenperf.lab.aot, qwenperf.report.aot; print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.slow

@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from qwenperf.errors import UsageError
-from qwenperf.lab.revisions import LOCK, Repository
+from qwenperf.lab.revisions import LOCK, Repository, default_cache
 
 
 def git(folder, *arguments):
@@ -94,3 +95,9 @@ def test_trailers_of_the_commits_since_the_base_are_read(repository):
     git(repository.root, "commit", "-q", "--allow-empty", "-m", message)
     assert repository.trailers("main", "Qwenperf-Accept") == ("4x128/*: worth it",)
     assert repository.trailers("HEAD", "Qwenperf-Accept") == ()
+
+
+def test_trees_and_environments_are_kept_where_the_user_says():
+    """The same variable as for downloads, else the folder of the XDG specification."""
+    assert default_cache({"QWENPERF_CACHE": "/mine", "XDG_CACHE_HOME": "/xdg"}) == Path("/mine")
+    assert default_cache({"XDG_CACHE_HOME": "/xdg"}) == Path("/xdg/qwenperf")

@@ -95,9 +95,16 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):
 
 
 def test_the_cache_is_where_xdg_says(monkeypatch, tmp_path):
+    monkeypatch.delenv("QWENPERF_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     ask(None)
     assert (tmp_path / "qwenperf" / "roofline" / "env.json").is_file()
+
+
+def test_the_cache_is_where_our_own_variable_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("QWENPERF_CACHE", str(tmp_path / "mine"))
+    ask(None)
+    assert (tmp_path / "mine" / "roofline" / "env.json").is_file()
 
 
 def test_a_dtype_that_was_not_measured_has_the_roofline_of_f32():

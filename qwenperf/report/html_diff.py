@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from qwenperf import units
 from qwenperf.report.html_trace import width
-from qwenperf.traces.diff import Change, Kind, TraceDiff, diff, signed
+from qwenperf.traces.diff import REQUESTS, Change, Kind, TraceDiff, diff, signed
 
 TOP = 15
+
+_SLOW_SHARE = 0.1
+"""Slow steps that add less than this share of a token are not worth a line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +32,12 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True)
 class DiffView:
-    """Two traces compared; ``unexplained`` is empty where the traces show what was timed."""
+    """Two traces compared; ``unexplained`` is empty where they show what was timed, ``programs`` where one runs."""
 
     told: tuple[str, ...]
     unexplained: str
     categories: tuple[Moved, ...]
+    programs: tuple[Moved, ...]
     operations: tuple[Moved, ...]
     rest: str
 
@@ -44,31 +48,33 @@ def diff_view(base: Any, head: Any, timed: Mapping[str, float]) -> DiffView:
     Raises:
       RecordError: one of them is none, or shows nothing.
     """
-    found = diff(base, head, timed_base_s=timed.get("base"), timed_head_s=timed.get("head"))
+    found = diff(base, head, timed_base_s=timed.get("base"), timed_head_s=timed.get("head"), timed=REQUESTS)
     most = max((abs(one.difference_s) for one in found.changes), default=0.0)
     rest = found.changes[TOP:]
-    moved = max((abs(new - old) for _, old, new in found.categories), default=0.0)
     return DiffView(
         told=tuple(_told(found)),
-        unexplained=_unexplained(found),
-        categories=tuple(_moved(name, old, new, moved) for name, old, new in found.categories),
+        unexplained=found.unexplained(),
+        categories=_sums(found.categories),
+        programs=_sums(found.programs) if len(found.programs) > 1 else (),
         operations=tuple(_operation(one, most) for one in found.changes[:TOP]),
         rest=f"{len(rest)} more: {signed(sum(one.difference_s for one in rest))} together" if rest else "",
     )
 
 
 def _told(found: TraceDiff) -> list[str]:
-    told = [f"a token in the traces: {_sides(found.base_s, found.head_s)}"]
+    what = "whole requests" if found.of == REQUESTS else "steady steps"
+    told = [f"a token in the traces, of {what}: {_sides(found.base_s, found.head_s)}"]
     if found.timed_base_s is not None and found.timed_head_s is not None:
         timed = _sides(found.timed_base_s, found.timed_head_s)
         told.append(f"as timed without the profiler, whole requests, prefill included: {timed}")
+    if max(found.slow_base_s, found.slow_head_s) > _SLOW_SHARE * found.head_s:
+        told.append(f"slow steps, left out here, add to the mean: {_sides(found.slow_base_s, found.slow_head_s)}")
     return told
 
 
-def _unexplained(found: TraceDiff) -> str:
-    if found.unexplained_s is None or found.reconciles():
-        return ""
-    return f"the traces leave {signed(found.unexplained_s)} a token of that unexplained"
+def _sums(sums: Sequence[tuple[str, float, float]]) -> tuple[Moved, ...]:
+    most = max((abs(new - old) for _, old, new in sums), default=0.0)
+    return tuple(_moved(name, old, new, most) for name, old, new in sums)
 
 
 def _sides(base: float, head: float) -> str:

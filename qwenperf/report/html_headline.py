@@ -29,13 +29,10 @@ from qwenperf.report.html_signs import (
 )
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
-from qwenperf.traces.diff import longest_lines, top_lines
+from qwenperf.traces.diff import REQUESTS, TraceDiff, diff, longest_lines
 
 _WORDS = " Its last words:"
 """What comes between the end of a process and what it printed last, in an error of the lab's."""
-
-_UNEXPLAINED = "the traces leave"
-"""How ``top_lines`` begins the line on what no operation explains."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,21 +159,32 @@ def _slower(case: ComparedCase, verdict: Verdict) -> str:
 
 def _why(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) -> tuple[str, ...]:
     """Return the operation that explains most of a slowdown, and what the traces leave unexplained."""
+    if verdict.gate != SPEED:
+        return tuple(verdict.detail[:1])
+    found = attempt("the traces", lambda: _difference(comparison, case), lambda _: None)
+    if found is None:
+        return ()
+    left, first = found.unexplained(), next(iter(found.changes), None)
+    if first is None or min(first.difference_s, found.difference_s) <= 0:
+        return tuple(filter(None, (left,)))
+    most = "Most" if first.difference_s >= found.difference_s / 2 else "The largest part"
+    return tuple(filter(None, (f"{most} of {'what the traces show' if left else 'it'}: {first.line()}", left)))
+
+
+def _difference(comparison: ComparisonRecord, case: ComparedCase) -> TraceDiff | None:
     summaries = case.extra.get("trace_summaries")
-    if verdict.gate != SPEED or not isinstance(summaries, Mapping):
-        return tuple(verdict.detail[:1]) if verdict.gate != SPEED else ()
-    lines = top_lines(summaries.get("base"), summaries.get("head"), 1, timed=token_times(comparison.pairs, case))
-    if not lines or lines[0].startswith(_UNEXPLAINED):
-        return lines
-    what = "Most of it" if len(lines) == 1 else "Most of what the traces show"
-    return (f"{what}: {lines[0]}", *lines[1:])
+    if not isinstance(summaries, Mapping) or not {"base", "head"} <= summaries.keys():
+        return None
+    times = token_times(comparison.pairs, case)
+    sides = {f"timed_{side}_s": seconds for side, seconds in times.items()}
+    return diff(summaries["base"], summaries["head"], timed=REQUESTS, **sides)
 
 
 def _longest(case: CaseRecord, verdict: Verdict) -> tuple[str, ...]:
     """Return what the trace of a case that is too slow shows most of; of other failures the first detail."""
     if verdict.gate != THROUGHPUT:
         return tuple(verdict.detail[:1])
-    return tuple(f"Most of a token's time: {line}" for line in longest_lines(case.evidence.trace_summary, 1))
+    return tuple(f"The longest part of a token: {line}" for line in longest_lines(case.evidence.trace_summary, 1))
 
 
 def _said(verdict: Verdict) -> str:

@@ -55,7 +55,18 @@ def test_what_the_traces_do_not_show_is_no_most_of_it(page, samples):
     summaries = {"base": samples.summary(), "head": samples.summary(dot_s=0.0041)}
     _, second, third = headline(page(samples.comparison(samples.compared(trace_summaries=summaries))))
     assert second.startswith("Most of what the traces show: dot +100 us a token")
-    assert third.startswith("the traces leave +620 us a token of the +720 us that was timed unexplained")
+    assert third.startswith("+620 us a token of the +720 us that was timed lies outside the steady steps")
+
+
+def test_whole_requests_tell_their_programs_apart(page, samples):
+    """Where the traces are of whole requests, what they leave is unexplained, and prefill and loop are rows."""
+    sides = {"base": samples.summary(), "head": samples.summary(dot_s=0.0041)}
+    for summary in sides.values():
+        summary["of"] = "requests"
+        summary["operations"] += [{**summary["operations"][0], "program": "jit_prefill", "wall_s": 0.003}]
+    seen = page(samples.comparison(samples.compared(trace_summaries=sides)))
+    assert headline(seen)[2] == "the traces leave +620 us a token of the +720 us that was timed unexplained"
+    assert [row[0] for row in table(seen, "Programs")] == ["jit_step", "jit_prefill"]
 
 
 def test_an_excused_failure_is_not_red(page, samples):

@@ -39,7 +39,7 @@ def test_the_first_sentence_names_case_size_and_operation(page, samples):
         " throughput: decode_tokens_per_s 812 tokens/s misses its budget of at least 1,000 tokens/s"
     )
     assert second.startswith(
-        "Most of a token's time: dot (matmul) f32[1,128] from models/layers.py:31: 4.00 ms of 6.00 ms"
+        "The longest part of a token: dot (matmul) f32[1,128] from models/layers.py:31: 4.00 ms of 6.00 ms"
     )
 
 

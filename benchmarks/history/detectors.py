@@ -93,7 +93,7 @@ def best_place(history: History, kind: str) -> int | None:
         return None
     r = CORRELATION if kind != "iid" else 0.0
     values = np.log(history.values)
-    known = Errors(correlation=r, deviation=NOISE * math.sqrt(1 - r * r), freedom=len(values), log_likelihood=0.0)
+    known = Errors(correlation=r, deviation=NOISE * math.sqrt(1 - r * r), freedom=len(values))
     tried = scan(values, np.ones((len(values), 1)), known, _EDGE, len(values) - _EDGE)
     around: Array = np.convolve(tried.chances(), np.ones(2 * NEIGHBOURS + 1))[NEIGHBOURS:-NEIGHBOURS]
     return int(tried.places[int(np.argmax(around))])

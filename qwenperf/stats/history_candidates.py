@@ -11,10 +11,14 @@ from importlib import import_module
 from typing import Any
 
 from qwenperf.errors import EnvironmentUnfitError
-from qwenperf.stats.history_noise import Array, Noise
+from qwenperf.stats.history_noise import Array, Noise, independent_deviation
 
 _PRICE = 3.0
 """Deviations that a step must save in the sum of distances. Unchanged normal noise saves 5 at its best place."""
+
+_MOST = 0.5
+"""Correlation that is taken out before the search, at most: a measured one may be too high by 0.3, and would take the
+step with it. What is left makes a few more places to test."""
 
 
 def candidates(values: Array, noise: Noise, least: int) -> list[int]:
@@ -29,11 +33,11 @@ def candidates(values: Array, noise: Noise, least: int) -> list[int]:
     """
     if noise.deviation == 0 or len(values) < 2 * least:
         return []
-    r = noise.correlation
+    r = min(noise.correlation, _MOST)
     fresh = values.copy()
     fresh[1:] -= r * values[:-1]
     fresh[0] *= 1 - r
-    price = _PRICE * noise.deviation * float((1 - r * r) ** 0.5)
+    price = _PRICE * independent_deviation(fresh)
     ends, _, _ = step_detect().solve_potts_approx(fresh.tolist(), [1.0] * len(fresh), gamma=price, min_size=least)
     return [int(end) for end in ends[:-1]]
 

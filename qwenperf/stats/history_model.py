@@ -32,7 +32,6 @@ class Errors:
     correlation: float
     deviation: float
     freedom: int
-    log_likelihood: float
 
 
 def whiten(rows: Array, correlation: float) -> Array:
@@ -96,7 +95,6 @@ def errors(values: Array, columns: Array, spent: int, share: float) -> Errors:
         correlation=correlation,
         deviation=math.sqrt(square / free) / share,
         freedom=_freedom(count, free, correlation),
-        log_likelihood=(math.log(1 - correlation**2) - count * math.log(max(square, 1e-300) / count)) / 2,
     )
 
 

@@ -52,6 +52,11 @@ def measure_noise(values: Array) -> Noise:
     return Noise(deviation=near / math.sqrt(2 * (1 - correlation)), correlation=correlation)
 
 
+def independent_deviation(values: Array) -> float:
+    """Return the deviation of values that do not resemble their neighbours, whatever steps they have."""
+    return _spread(values[1:] - values[:-1]) / math.sqrt(2)
+
+
 def _spread(values: Array) -> float:
     """Return Qn, the lower quartile of the distances of all pairs, scaled to a normal distribution's deviation.
 

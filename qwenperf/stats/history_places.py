@@ -16,7 +16,7 @@ from qwenperf.stats.student import upper_tail
 NEIGHBOURS = 5
 """Points to either side that are as good as the place itself for whoever looks for a commit."""
 
-_CLEARLY = 0.9
+_CLEARLY = 0.95
 _COVERED = 0.95
 _LEAST_TAIL = 1e-16
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qwenperf.stats.history_model import Errors, errors, step_columns
+from qwenperf.stats.history_model import Errors, coefficients, errors, step_columns, whiten
 from qwenperf.stats.history_noise import Array
 from qwenperf.stats.history_places import Scan, scan
 
@@ -101,8 +101,12 @@ def prune(frame: Frame, places: Sequence[int], alpha: float) -> Kept:
 
 
 def _adjusted(frame: Frame, tried: Scan, place: int, others: Sequence[int]) -> float:
-    low, high = frame.window(place, others)
-    return min(1.0, tried.p_value() * len(frame.values) / max(high - low, 1))
+    """Return the p of a step, times the number of stretches as short as that to the nearest other step.
+
+    That one was chosen too: a rise that is taken back after 5 points could have been at any of n / 5 places.
+    """
+    nearest = min((abs(place - other) for other in others), default=len(frame.values))
+    return min(1.0, tried.p_value() * len(frame.values) / nearest)
 
 
 def holm(p_values: Sequence[float], alpha: float) -> bool:
@@ -111,15 +115,19 @@ def holm(p_values: Sequence[float], alpha: float) -> bool:
     return all(p <= alpha / (len(ordered) - index) for index, p in enumerate(ordered))
 
 
-def cost(kept: Kept, count: int, more: int = 0) -> float:
+def cost(frame: Frame, kept: Kept, correlation: float, more: int = 0) -> float:
     """Return the Bayesian information criterion of levels with these steps, and of ``more`` numbers beside.
 
     A step is two numbers, its size and its place. The first place is free: between one step and a slope that explain as
-    well, the step is likelier in a history of code; between a staircase and a slope, the slope. Schwarz, "Estimating
-    the dimension of a model" (1978).
+    well, the step is likelier in a history of code; between a staircase and a slope, the slope. What is compared must
+    have one ``correlation``: a bad explanation would else pass as noise that resembles itself. Schwarz, "Estimating the
+    dimension of a model" (1978).
     """
+    count, columns = len(frame.values), frame.columns(kept.places)
+    left = frame.values - columns @ coefficients(frame.values, columns, correlation)
+    square = float((whiten(left, correlation) ** 2).sum())
     numbers = max(2 * len(kept.places) - 1, 0) + more
-    return -2 * kept.errors.log_likelihood + math.log(count) * numbers
+    return count * math.log(max(square, 1e-300)) + math.log(count) * numbers
 
 
 def without(frame: Frame, known: Array) -> Frame:

@@ -3,12 +3,14 @@
 import dataclasses
 import json
 
+import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qwenperf.errors import RecordError
 from qwenperf.schema.metrics import Direction
+from qwenperf.schema.published import regressions_schema
 from qwenperf.schema.regressions import (
     Cause,
     Form,
@@ -50,11 +52,14 @@ regressions = st.builds(
 )
 
 
-@given(st.lists(regressions, max_size=3))
+@given(st.lists(regressions, max_size=2))
+@settings(deadline=None, max_examples=15)
 def test_what_was_written_is_read(found):
     """Every field, and keys of a newer version too."""
     record = RegressionsRecord(updated_at="2026-11-28T09:00:00+00:00", regressions=tuple(found), extra={"newer": 1})
-    assert loads(dumps(record)) == record
+    text = dumps(record)
+    assert loads(text) == record
+    jsonschema.validate(json.loads(text), regressions_schema())
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_constant_values_have_no_noise_and_no_changes():
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_a_step_is_found_where_it_is_with_its_size(correlation):
     """The stated range holds the place and the interval the size; nothing else is found."""
-    found = find_changes(noise(5, correlation=correlation) + 0.05 * at(120))
+    found = find_changes(noise(16, correlation=correlation) + 0.05 * at(120))
     (step,) = found.steps
     assert step.place == pytest.approx(120, abs=5)
     assert step.first <= 120 <= step.last

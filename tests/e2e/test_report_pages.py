@@ -66,7 +66,6 @@ def test_a_page_asks_nobody_and_complains_of_nothing(pages, look, kind):
     """The only file that is read is the page; its own policy refuses nothing of it."""
     with look(pages[kind]) as seen:
         seen.page.evaluate(OPEN_ALL)
-        seen.page.wait_for_load_state("networkidle")
         assert [address for address in seen.asked if not address.startswith("data:")] == [pages[kind]]
         assert seen.said == []
         assert seen.page.evaluate("getComputedStyle(document.body).maxWidth") != "none"

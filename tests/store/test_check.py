@@ -1,5 +1,6 @@
 """Looking a store over finds what a history cannot show."""
 
+import os
 import sqlite3
 
 from qwenperf.store.check import check_store
@@ -46,3 +47,18 @@ def test_a_folder_that_was_renamed_is_named(made, tmp_path):
     ((folder, message),) = [(one.folder, one.message) for one in check_store(open_store(str(tmp_path)))[0]]
     assert folder == "renamed"
     assert "holds run run-0000" in message
+
+
+def test_a_record_that_was_changed_behind_the_store_is_found(made, tmp_path):
+    """Of the same size and time, it looks unchanged; reading it tells."""
+    file = made.write_run(tmp_path, made.run_of(0)) / "run.json"
+    open_store(str(tmp_path)).runs()
+    before = file.stat()
+    with file.open("r+") as opened:
+        text = opened.read().replace('"suite": "smoke"', '"suite": "smirk"')
+        opened.seek(0)
+        opened.write(text)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    ((folder, message),) = [(one.folder, one.message) for one in check_store(open_store(str(tmp_path)))[0]]
+    assert folder == "run-0000"
+    assert "the index says otherwise" in message

@@ -73,6 +73,7 @@ def _push(runs: tuple[Path, ...], options: dict[str, Any]) -> Iterator[Delivery]
         say=lambda line: say(f"qwenperf: {line}"),
     )
     try:
+        _identify(service, options["project"])
         if options["spool"]:
             yield from _told(lambda: drain(_named(service), spool), "the spool")
         for place in runs:
@@ -83,6 +84,18 @@ def _push(runs: tuple[Path, ...], options: dict[str, Any]) -> Iterator[Delivery]
                 yield Delivery(name=str(place), fate=Fate.LOST, message=str(error), exit_code=error.exit_code)
     finally:
         service.close()
+
+
+def _identify(service: Service, project: str) -> None:
+    """Give a CI job without a token one for its identity; where that fails, say why and let the push tell the rest."""
+    from qwenperf.store.job_identity import is_job, job_token
+
+    if service.token or not (service.url and project and is_job(os.environ)):
+        return
+    try:
+        service.token = job_token(service, project, os.environ)
+    except QwenperfError as error:
+        say(f"qwenperf: no token for this job: {error}")
 
 
 def _told(work: Any, name: str) -> Iterator[Delivery]:

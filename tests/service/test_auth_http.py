@@ -3,7 +3,11 @@
 import importlib.util
 import json
 import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -225,6 +229,66 @@ def test_a_job_gets_a_push_token_for_its_identity_and_for_nothing_else(service):
     assert service.ask("POST", "/api/v1/projects/first/runs", token, json={}).status_code == 422
     assert service.ask("GET", "/api/v1/projects/first/tokens", token).status_code == 403
     assert service.ask("GET", "/api/v1/projects/second", token).status_code == 404
+
+
+@contextmanager
+def runner(issuer):
+    """What GitHub's runner offers its jobs: an address that signs for an audience, and a token for it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            parts = urlsplit(self.path)
+            query = dict(parse_qsl(parts.query))
+            held = self.headers["Authorization"] == "Bearer runner's" and query.get("api-version") == "2.0"
+            body = json.dumps({"value": issuer.sign(aud=query["audience"])} if held else {}).encode()
+            self.send_response(200 if held else 401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/sign?api-version=2.0"
+    yield {"ACTIONS_ID_TOKEN_REQUEST_URL": url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "runner's"}
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@contextmanager
+def called_by_its_address(running):
+    """Let identities be for the service's address, as they are where an operator says no audience."""
+    before = running.service.settings
+    object.__setattr__(running.service, "settings", replace(before, oidc_audience="", public_url=running.url))
+    yield
+    object.__setattr__(running.service, "settings", before)
+
+
+def test_a_push_from_a_job_needs_no_token(service, monkeypatch, tmp_path):
+    """Its runner signs for the service's address; a job that no policy names is told why, and fails nothing."""
+    from click.testing import CliRunner
+
+    from qwenperf.cli.push import command
+
+    documents = beside("documents")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps(documents.run(7) | {"id": "pushed-by-a-job"}))
+    with monkeypatch.context() as patched, runner(service.issuer) as variables, called_by_its_address(service):
+        for name, value in variables.items():
+            patched.setenv(name, value)
+        push = [str(folder), "--url", service.url, "--project", "first", "--spool-folder", str(tmp_path / "spool")]
+        refused = CliRunner().invoke(command, push, standalone_mode=False)
+        assert "no token for this job" in refused.stderr
+        number = allow(service)
+        sent = CliRunner().invoke(command, [*push, "--strict"], standalone_mode=False)
+        service.ask("DELETE", f"/api/v1/projects/first/oidc/{number}", service.admin)
+    assert (refused.return_value, sent.return_value) == (0, 0), sent.output
+    assert service.ask("GET", "/api/v1/projects/first/runs/pushed-by-a-job", service.admin).status_code == 200
 
 
 @pytest.mark.usefixtures("allowed")

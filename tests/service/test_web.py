@@ -16,7 +16,7 @@ pytest.importorskip("starlette")
 from qwenperf.schema.codec import loads
 from qwenperf.schema.records import metric
 from qwenperf.service.settings import ServiceSettings
-from qwenperf.service.web import links
+from qwenperf.service.web import links, signs
 from qwenperf.service.web.compare import beside as beside_metric
 from qwenperf.service.web.lists import split
 
@@ -235,6 +235,14 @@ def test_what_is_not_there_is_said_on_a_page(browser, path):
     html = browser.get(path, 404)
     assert "<h1" in html
     checked(html)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failed", "kind"),
+    [("pass", 0, "good"), ("pass", 1, "bad"), ("", 2, "bad"), ("fail", 1, "bad"), ("", 0, "quiet")],
+)
+def test_a_run_with_cases_that_were_not_measured_is_never_green(outcome, failed, kind):
+    assert signs.of_run(outcome, failed).kind == kind
 
 
 def test_two_runs_stand_side_by_side_with_their_traces(browser):

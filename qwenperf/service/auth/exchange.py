@@ -32,7 +32,7 @@ def exchange(service: Service, project: str, text: str, *, address: str) -> tupl
     """
     settings = service.settings
     keys = _keys(settings.oidc_issuer, settings.oidc_jwks_url)
-    audience = settings.oidc_audience or settings.public_url
+    audience = settings.oidc_audience or settings.public_url.rstrip("/")
     job = verify(text, keys, issuer=settings.oidc_issuer, audience=audience)
     with service.database.read() as connection:
         row = projects.by_name(connection, project)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from qwenperf.report.html_signs import BAD, DOUBT, GOOD, QUIET, UNKNOWN, Sign, of_outcome
-from qwenperf.schema.records import Outcome, Status
+from qwenperf.schema.records import Outcome
 
 _STATES = {
     "open": Sign(word="to be confirmed", mark="?", kind=DOUBT),
@@ -28,8 +28,8 @@ def of_state(state: str) -> Sign:
     return _STATES.get(state, Sign(word=state, mark="", kind=QUIET))
 
 
-def of_status(status: str) -> Sign:
-    """Return the sign of how the measuring of a case ended."""
-    if status == Status.MEASURED:
-        return Sign(word="measured", mark="\N{CHECK MARK}", kind=QUIET)
-    return Sign(word=status.replace("_", " "), mark="\N{MULTIPLICATION X}", kind=BAD)
+def of_run(outcome: str, failed: int) -> Sign:
+    """Return the sign of a run: cases that were not measured are never green, whatever the gates said of the others."""
+    if failed and outcome != Outcome.FAIL:
+        return Sign(word=f"{failed} not measured", mark="\N{MULTIPLICATION X}", kind=BAD)
+    return of(outcome)

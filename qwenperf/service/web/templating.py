@@ -49,6 +49,7 @@ def environment() -> Environment:
         "links": links,
         "ago": ago,
         "sign": signs.of,
+        "run_sign": signs.of_run,
         "state_sign": signs.of_state,
     }
     return found

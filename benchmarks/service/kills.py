@@ -57,8 +57,8 @@ def kill_often(data: Path, *, kills: int, database: str = "", seed: int = 0) -> 
             ]
             for worker in workers:
                 worker.start()
-            _under_way(told)
-            time.sleep(random_.uniform(0, 0.3))
+            _under_way(told, random_.randrange(1, 12))
+            time.sleep(random_.uniform(0, 0.05))
             nursery.kill()
             stop.set()
             for worker in workers:
@@ -82,10 +82,10 @@ def _make_project(nursery: Nursery) -> None:
         http.post("/api/v1/projects", json={"project": "kills"}).raise_for_status()
 
 
-def _under_way(told: Acknowledged) -> None:
-    """Wait until something was acknowledged since this began: a kill before that tells little."""
-    before, begun = len(told.runs), time.monotonic()
-    while len(told.runs) == before and time.monotonic() - begun < _PATIENCE_S:
+def _under_way(told: Acknowledged, count: int) -> None:
+    """Wait until ``count`` things were acknowledged since this began: however slow the machine, much is under way."""
+    before, begun = len(told.runs) + len(told.files), time.monotonic()
+    while len(told.runs) + len(told.files) < before + count and time.monotonic() - begun < _PATIENCE_S:
         time.sleep(0.002)
 
 

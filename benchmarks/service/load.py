@@ -73,9 +73,7 @@ def push_for(url: str, token: str, seconds: float, first: int, said: Any) -> Non
     ends = time.monotonic() + seconds
 
     def work() -> None:
-        with httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60, verify=False
-        ) as client:
+        with client(url, token) as http:
             while time.monotonic() < ends:
                 with lock:
                     body = text(next(numbers), series=9)
@@ -164,9 +162,7 @@ def read_by_many(url: str, token: str, seconds: float) -> dict[str, Any]:
         def inner() -> None:
             random_ = random.Random(index)  # noqa: S311  (which windows, not secrets)
             time.sleep(random_.random())
-            with httpx.Client(
-                base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60, verify=False
-            ) as client:
+            with client(url, token) as http:
                 while time.monotonic() < ends:
                     path, query = random_.choice((window, window, overview, series_page))(random_)
                     begun = time.perf_counter()

@@ -12,10 +12,17 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
+
+_IMPORTED_LATER = (
+    "alembic.command", "psycopg", "qwenperf.service.api.openapi", "qwenperf.service.api.table", "qwenperf.service.auth",
+    "qwenperf.service.judging", "qwenperf.service.web", "uvicorn.lifespan.on", "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",
+)  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -69,6 +76,8 @@ def main() -> None:
     from qwenperf.service.serving import serve
     from qwenperf.service.settings import ServiceSettings
 
+    for module in _IMPORTED_LATER:
+        import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     data, database = Path(sys.argv[1]), sys.argv[2]
     settings = ServiceSettings(data=data, database=database, port=0, sweep_s=0.2, rate_per_s=1e6, rate_burst=10**6)

@@ -37,11 +37,16 @@ def serve(settings: ServiceSettings, ready: Callable[[str, str | None], None]) -
       OutputError: the address is taken.
       UsageError: a PostgreSQL database of another version.
     """
+    is_sqlite = settings.database_url.startswith("sqlite")
+    if settings.workers > 1 and is_sqlite:
+        raise ConfigError("SQLite has one writer, and so one worker.", advice="Give --database postgresql://...")
+    with _listen(settings) as listening:
+        _serve(settings, listening, ready)
+
+
+def _serve(settings: ServiceSettings, listening: socket.socket, ready: Callable[[str, str | None], None]) -> None:
     from qwenperf.service.auth import first_token, redaction
 
-    if settings.workers > 1 and settings.database_url.startswith("sqlite"):
-        raise ConfigError("SQLite has one writer, and so one worker.", advice="Give --database postgresql://...")
-    listening = _listen(settings)
     address = _address(settings, listening)
     service = make_service(settings)
     token = first_token(service)
@@ -77,14 +82,14 @@ def from_environment() -> Starlette:
 
 
 def _listen(settings: ServiceSettings) -> socket.socket:
+    listening = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((settings.host, settings.port))
         listening.listen(_BACKLOG)
         listening.set_inheritable(True)
     except (OSError, OverflowError) as error:
+        listening.close()
         reason = getattr(error, "strerror", None) or error
         raise OutputError(
             f"cannot listen on {settings.host} port {settings.port}: {reason}.", advice="Give another --port."

@@ -23,4 +23,4 @@ def test_a_service_that_is_killed_keeps_what_it_acknowledged(kills, database_url
     done = kills.kill_often(tmp_path / "data", kills=15, database=database)
     assert done["wrong"] == []
     assert done["acknowledged_runs"] > 15
-    assert done["acknowledged_files"] > 5
+    assert done["acknowledged_files"] > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from qwenperf.errors import MeasurementError, UnknownNameError, UsageError
 from qwenperf.lab.inventory import declared
@@ -56,7 +56,8 @@ class Sides:
         try:
             known = declared(side, self.arguments)
         except MeasurementError as error:
-            raise UsageError(f"{option} {sha[:10]} does not have the case {self.case}: {error.message}") from error
+            said = error.message.rpartition("qwenperf: error: ")[2]
+            raise UsageError(f"{option} {sha[:10]} does not have the case {self.case}: {said}") from error
         if self.case not in known:
             raise UnknownNameError(f"case of {option} {sha[:10]}", self.case, known)
         self._listed[sha], self._made[sha] = known, side
@@ -75,7 +76,7 @@ class Sides:
     def _built(self, sha: str) -> Side:
         self.say(f"building {sha[:10]}")
         try:
-            side = self.repository.side("head", sha)
+            side = replace(self.repository.side("head", sha), label=sha[:10])
         except UsageError as error:  # git cannot export it
             raise MeasurementError(error.message) from error
         check_package(side)

@@ -24,7 +24,8 @@ def history_report(
     yield Text(printable(f"{series.case}  {series.metric}"), style="bold", no_wrap=True)
     told = f"{series.unit}, {BETTER[series.direction]}, {series.kind}; {len(series.points)} points"
     yield Text(printable(told), style="dim")
-    yield from series_plot(series, changes=changes, width=width, plain=plain)
+    if len(series.points) > 1:
+        yield from series_plot(series, changes=changes, width=width, plain=plain)
     yield _table(series, set(changes))
     yield from notes(series)
     yield Text()

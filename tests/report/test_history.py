@@ -108,6 +108,13 @@ def test_a_report_says_what_the_numbers_are():
     assert "environment" not in text
 
 
+def test_one_point_is_told_and_not_drawn():
+    """A dot in an empty field shows nothing."""
+    text = shown(history_report(series_of(0.010), plain=True))
+    assert "*" not in text
+    assert "10.0 ms" in text
+
+
 def test_steps_between_machines_are_not_steps():
     """Each environment is compared with itself, and the reader is told that there are two."""
     first, second = series_of(1.0, 4.0).points

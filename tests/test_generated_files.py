@@ -19,6 +19,7 @@ NAMES = (
     "qwenperf/schema/comparison.v1.json",
     "qwenperf/schema/aot.v1.json",
     "qwenperf/schema/bisection.v1.json",
+    "qwenperf/schema/regressions.v1.json",
     "qwenperf/schema/upgrade.v1.json",
 )
 

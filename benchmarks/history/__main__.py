@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.history import otava
-from benchmarks.history.detectors import DETECTORS, Said, best_place
+from benchmarks.history.detectors import PEERS, Said, best_place, ours
 from benchmarks.history.series import KINDS, SCENARIOS, History, histories
 from benchmarks.history.tables import markdown
 from benchmarks.verdicts.table import rate
@@ -33,19 +33,21 @@ def main() -> None:
     """Draw, ask, count, print the tables, write both files."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=__doc__)
     parser.add_argument("--count", type=int, default=500, help="histories of each kind of noise and each scenario")
+    parser.add_argument("--peers", type=int, default=200, help="so many of them are shown to the other detectors")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--no-otava", action="store_true", help="leave Otava out: nothing is installed")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     asked = parser.parse_args()
     python, why = (None, "left out by --no-otava") if asked.no_otava else otava.environment()
-    rows = {kind: measure(kind, asked.count, asked.seed, python) for kind in KINDS}
+    rows = {kind: measure(kind, asked.count, asked.peers, asked.seed, python) for kind in KINDS}
     result = {
-        "command": f"python -m benchmarks.history --count {asked.count} --seed {asked.seed}",
+        "command": f"python -m benchmarks.history --count {asked.count} --peers {asked.peers} --seed {asked.seed}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "on": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}, "
         f"numpy {np.__version__}, asv {metadata.version('asv')}"
         + (f", apache-otava {otava.VERSION}" if python else ""),
         "count": asked.count,
+        "peers": min(asked.peers, asked.count),
         "otava": why,
         "noise": rows,
     }
@@ -56,16 +58,18 @@ def main() -> None:
     print(text)  # noqa: T201 - the tables are what the command is for
 
 
-def measure(kind: str, count: int, seed: int, python: Path | None) -> dict[str, Any]:
+def measure(kind: str, count: int, peers: int, seed: int, python: Path | None) -> dict[str, Any]:
     """Return every rate of one kind of noise, by scenario and detector, with its interval."""
     rows: dict[str, Any] = {}
     for scenario in SCENARIOS:
         drawn = histories(kind, scenario, count, seed)
-        names = list(DETECTORS) if scenario in PEERS_TOO else ["qwenperf"]
-        rows[scenario] = {name: rates(drawn, [DETECTORS[name](one) for one in drawn]) for name in names}
-        if python is not None and scenario in PEERS_TOO:
-            found = [Said(places=places) for places in otava.change_points(python, drawn)]
-            rows[scenario]["Otava"] = rates(drawn, found)
+        rows[scenario] = {"qwenperf": rates(drawn, [ours(one) for one in drawn])}
+        shown = drawn[:peers] if scenario in PEERS_TOO else []
+        for name, ask in PEERS.items() if shown else ():
+            rows[scenario][name] = rates(shown, [ask(one) for one in shown])
+        if python is not None and shown:
+            found = [Said(places=places) for places in otava.change_points(python, shown)]
+            rows[scenario]["Otava"] = rates(shown, found)
         best = [best_place(one, kind) for one in drawn if scenario == "step"]
         if best and None not in best:
             said = [Said(places=(place,)) for place in best if place is not None]

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -69,18 +71,23 @@ def ours(history: History) -> Said:
 
 def asv_steps(history: History) -> Said:
     """Ask asv for every level that it sees: ``asv.step_detect.detect_steps``, as its graphs draw them."""
-    found = step_detect().detect_steps(history.values.tolist())
-    return Said(places=tuple(step[0] for step in found[1:]))
+    return Said(places=tuple(step[0] for step in _asv_levels(history.values.tobytes())[1:]))
 
 
 def asv_regressions(history: History) -> Said:
     """Ask asv for what ``asv publish`` lists as regressions: of 5% or more, its default."""
-    detect = step_detect()
-    found = detect.detect_regressions(detect.detect_steps(history.values.tolist()), 0.05)[2]
+    found = step_detect().detect_regressions(_asv_levels(history.values.tobytes()), 0.05)[2]
     return Said(places=tuple(one[1] for one in found or ()))
 
 
-DETECTORS = {"qwenperf": ours, "asv, every step": asv_steps, "asv, regressions of 5%": asv_regressions}
+@lru_cache(maxsize=2000)
+def _asv_levels(values: bytes) -> list[Any]:
+    """Return asv's levels once for both of its answers."""
+    found: list[Any] = step_detect().detect_steps(np.frombuffer(values).tolist())
+    return found
+
+
+PEERS = {"asv, every step": asv_steps, "asv, regressions of 5%": asv_regressions}
 
 
 def best_place(history: History, kind: str) -> int | None:

@@ -15,7 +15,8 @@ def markdown(result: Mapping[str, Any]) -> str:
     noise: Mapping[str, Mapping[str, Mapping[str, Row]]] = result["noise"]
     heads = ("", *noise)
     made = f"`{result['command']}`, {result['date']}, {result['on']}."
-    parts = [f"{made} {result['count']} histories in each cell, 2% noise. In brackets: 95% intervals.\n"]
+    counts = f"{result['count']} histories in each cell, 2% noise; other detectors are shown {result['peers']} of them."
+    parts = [f"{made} {counts} In brackets: 95% intervals.\n"]
     if result["otava"]:
         parts.append(f"Otava has no figures: {result['otava']}.\n")
     parts += [

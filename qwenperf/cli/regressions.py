@@ -40,7 +40,7 @@ _ORDER = (RegressionStatus.NEW, RegressionStatus.FIXED, RegressionStatus.ACCEPTE
 @json_option
 @debug_option
 @click.pass_context
-def command(ctx: click.Context, *, debug: bool, **asked: Any) -> int:  # noqa: ARG001
+def command(ctx: click.Context, /, *, debug: bool, **asked: Any) -> int:  # noqa: ARG001
     """List what became worse over time: how much, since which commit, and what is known of why.
 
     Exit code 1: a new regression that code is to blame for. 5, with --stale=fail: a case no longer comes.

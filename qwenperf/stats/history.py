@@ -23,7 +23,7 @@ __all__ = ["BESIDE_ALPHA", "DRIFT_ALPHA", "LEAST", "STEP_ALPHA", "Changes", "Dri
 LEAST = 5
 """Points that a level needs: a spike is no step, and the first and last points tell nothing yet."""
 
-STEP_ALPHA, BESIDE_ALPHA, DRIFT_ALPHA = 0.04, 0.02, 0.01
+STEP_ALPHA, BESIDE_ALPHA, DRIFT_ALPHA = 0.03, 0.015, 0.005
 """Chances that an unchanged history has any step, any step beside a slope, and a slope. Worsley's bound is on the safe
 side by a third or more, so that all three together are below 5%: `benchmarks/history` counts it."""
 

@@ -1,0 +1,64 @@
+"""The benchmark of change detection: its histories are what they say, and its counts are right."""
+
+import numpy as np
+import pytest
+
+from benchmarks.history.__main__ import rates
+from benchmarks.history.detectors import Said, asv_regressions, asv_steps, best_place, ours
+from benchmarks.history.series import KINDS, NOISE, History, histories
+from benchmarks.history.tables import markdown
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_has_the_deviation_and_the_likeness_that_it_says(kind):
+    """A seed gives the same histories again."""
+    drawn = np.stack([one.values for one in histories(kind, "unchanged", 300, 5)]) / 100 - 1
+    np.testing.assert_array_equal(drawn[0], histories(kind, "unchanged", 1, 5)[0].values / 100 - 1)
+    assert drawn.std() == pytest.approx(NOISE, rel=0.05)
+    near = np.corrcoef(drawn[:, :-1].ravel(), drawn[:, 1:].ravel())[0, 1]
+    assert near == pytest.approx(0.5 if kind == "AR(0.5)" else 0, abs=0.03)
+
+
+def test_a_step_is_where_the_truth_says():
+    """With its size; drift begins at its release."""
+    drawn = histories("iid", "step", 200, 5)
+    sizes = [one.values[one.place :].mean() / one.values[: one.place].mean() - 1 for one in drawn]
+    assert np.mean(sizes) == pytest.approx(0.03, abs=0.001)
+    grown = np.mean([one.values for one in histories("iid", "drift since a release", 200, 5)], axis=0)
+    assert grown[:50].mean() == pytest.approx(100, rel=0.002)
+    assert grown[-10:].mean() == pytest.approx(114.5, rel=0.005)
+
+
+def test_what_is_said_is_counted_against_the_truth():
+    """Near, at the very point, elsewhere, several, nothing."""
+    truth = [History(values=np.ones(200), place=100)] * 4
+    said = [Said(places=(100,)), Said(places=(20, 105)), Said(places=(106,)), Said()]
+    counts = rates(truth, said)
+    assert [counts[name]["hits"] for name in ("any", "found", "exact", "several")] == [3, 2, 1, 1]
+    held = rates(truth[:1], [Said(places=(99,), ranges={99: (98, 100)})])
+    assert (held["range holds"]["hits"], held["range length"]) == (1, 3)
+
+
+def test_every_detector_sees_what_nobody_can_miss():
+    """A step of ten deviations; and who knows the law of the noise is not far off."""
+    history = History(
+        values=np.asarray([100.0] * 100 + [120.0] * 100) * histories("iid", "unchanged", 1, 5)[0].values / 100
+    )
+    for said in (ours(history), asv_steps(history), asv_regressions(history)):
+        assert said.places == (100,)
+    assert best_place(history, "iid") == pytest.approx(100, abs=5)
+    assert best_place(history, "heavy-tailed") is None
+
+
+def test_tables_show_every_detector_and_why_one_is_missing():
+    """A cell without a figure is a dash."""
+    row = rates([History(values=np.ones(3))], [Said()])
+    found = rates([History(values=np.ones(3), place=1)], [Said(places=(1,), ranges={1: (1, 1)})])
+    scenarios = {key: {"qwenperf": row} for key in ("unchanged", "spikes", "drift", "drift since a release")}
+    steps = {key: {"qwenperf": found} for key in ("large step", "fresh step")}
+    noise = {"iid": {**scenarios, **steps, "step": {"qwenperf": found, "best possible": found}}}
+    text = markdown({
+        "command": "x", "date": "d", "on": "m", "count": 1, "peers": 1, "otava": "no network", "noise": noise,
+    })  # fmt: skip
+    assert "Otava has no figures: no network." in text
+    assert "| best possible | 100.0%" in text

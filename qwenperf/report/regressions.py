@@ -80,7 +80,8 @@ def _short(sha: str) -> str:
 def summary_lines(judged: Sequence[Judged], regressions: Sequence[Regression], store: str) -> Iterator[Text]:
     """Yield what was looked at, and what could not be."""
     new = sum(one.status is RegressionStatus.NEW and one.cause is Cause.CODE for one in regressions)
-    yield Text(f"{len(judged)} histories in {store}: {new} new regressions", no_wrap=True)
+    plural = "" if new == 1 else "s"
+    yield Text(f"{len(judged)} histories in {store}: {new} new regression{plural}", no_wrap=True)
     few = sum(not each.points for each in judged)
     if few:
         yield Text(f"{few} of them have no value that can be compared: environments that occur too seldom.")

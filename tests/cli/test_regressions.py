@@ -98,7 +98,7 @@ def test_a_regression_is_listed_with_what_to_do(store, capsys):
     assert "qwenperf bisect" in out
     assert "dot.1 +1 ms" in out or "dot.1 +1.00 ms" in out
     assert "decode_tokens_per_s" not in out
-    assert "1 new regressions" in out
+    assert "1 new regression\n" in out
 
 
 def test_json_is_one_document_and_the_record_lies_in_the_store(store, capsys):

@@ -15,6 +15,10 @@ CONTRAST = (Path(__file__).with_name("contrast.js")).read_text("utf-8")
 READABLE = 4.5
 """The least contrast of WCAG 2.2, level AA, for text of ordinary size."""
 
+NAMELESS = """[...document.querySelectorAll('input, select, button, a')].filter((one) =>
+  one.type !== 'hidden' && !one.hidden && !one.textContent.trim() && !one.getAttribute('aria-label')
+  && !(one.labels && one.labels.length && one.labels[0].textContent.trim())).map((one) => one.outerHTML)"""
+
 SHOTS = os.environ.get("QWENPERF_SCREENSHOTS", "")
 """A folder for pictures of every page, for whoever wants to look."""
 
@@ -209,11 +213,7 @@ def test_whoever_has_only_keys_gets_to_the_content_first(visit):
 def test_every_control_has_a_name_and_every_table_heads(visit, name):
     """By the browser's own computation of names."""
     with visit(name) as seen:
-        nameless = seen.page.evaluate(
-            "[...document.querySelectorAll('input:not([type=hidden]), select, button, a')].filter((one) =>"
-            " !(one.labels && one.labels.length && one.labels[0].textContent.trim()) && !one.textContent.trim()"
-            " && !one.getAttribute('aria-label')).map((one) => one.outerHTML)"
-        )
+        nameless = seen.page.evaluate(NAMELESS)
         assert nameless == []
         assert seen.page.evaluate("[...document.querySelectorAll('table')].every((one) => one.caption && one.tHead)")
         assert seen.page.evaluate("document.querySelectorAll('main').length") == 1

@@ -23,6 +23,7 @@ _MOST_DRAWN = 240
 def data(series: Row[Any], window: Window, alerts: Sequence[Row[Any]], project: str) -> dict[str, Any]:
     """Return the chart's columns: ``at`` in seconds, values, both ends of the interval, and what a click opens."""
     rows = _rows(window)
+    mixed = len({row["environment"] for row in rows}) > 1
     return {
         "unit": series.unit,
         "name": series.metric,
@@ -31,7 +32,7 @@ def data(series: Row[Any], window: Window, alerts: Sequence[Row[Any]], project: 
         "value": [row["value"] for row in rows],
         "low": [row["low"] for row in rows],
         "high": [row["high"] for row in rows],
-        "told": [row["told"] for row in rows],
+        "told": [", ".join(filter(None, (row["told"], row["environment"][:8] if mixed else ""))) for row in rows],
         "href": [links.run(project, row["run"]) if row["run"] else "" for row in rows],
         "marks": [{"at": one.at / 1e6, "state": one.state, "told": one.summary} for one in _marks(alerts)],
     }

@@ -18,7 +18,8 @@ from qwenperf.service.web import asked, chart, queries
 from qwenperf.service.web.pages import opened, page
 
 _LISTED = 200
-_DRAWN = 1000
+_DRAWN = 500
+"""Points of a chart; of more than these buckets none could be told from its neighbour."""
 _ROWS = 100
 _ALL = "all"
 _SPANS = {"7": "7 days", "30": "30 days", "90": "90 days", "365": "a year", "": "everything"}

@@ -103,7 +103,7 @@
         Object.assign({ label: "from" }, edge),
         Object.assign({ label: "to" }, edge),
       ],
-      bands: [{ series: [3, 2], fill: bar + "40" }],
+      bands: dots ? [] : [{ series: [3, 2], fill: bar + "40" }],
       axes: [axis({ values: times, space: 80 }), axis({ size: room, values: (_, values) => ticks(values) })],
       legend: { show: false },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),

@@ -16,7 +16,7 @@ from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.regressions import Form, Regression, RegressionStatus
 from qwenperf.schema.series import Point, Series
 
-MOST = 1000
+MOST = 500
 """Points that are looked at, the last ones: a step of years ago is nobody's question, and time grows with them."""
 
 

@@ -20,7 +20,7 @@ from qwenperf.decode.state import KVCache, Layers
 from qwenperf.models.attention import KeysValues
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import LayerIndex
-from qwenperf.models.keys_values import Stored, store
+from qwenperf.models.keys_values import BITS, Stored, store
 from qwenperf.models.scaled import Scaled
 from qwenperf.workloads.engine import EngineSettings
 
@@ -37,25 +37,35 @@ def is_stacked(settings: EngineSettings) -> bool:
 
 
 def allocate(
-    config: ModelConfig, batch: int, capacity: int, dtype: jnp.dtype, settings: EngineSettings = PLAIN
+    config: ModelConfig,
+    batch: int,
+    capacity: int,
+    dtype: jnp.dtype,
+    settings: EngineSettings = PLAIN,
+    *,
+    platform: str = "",
 ) -> KVCache:
-    """Return an empty static cache for ``capacity`` positions; ``dtype`` is the model's."""
+    """Return an empty static cache for ``capacity`` positions; ``dtype`` is the model's.
+
+    For ``platform`` ``cpu`` bfloat16 numbers are kept as their bits, see ``keys_values.BITS``.
+    """
     heads, size, count = config.num_key_value_heads, config.head_dim, config.num_hidden_layers
     by_position = settings.cache_layout == "position-major"
     shape = (batch, capacity, heads, size) if by_position else (batch * heads, capacity, size)
 
     def pair(*layers: int) -> KeysValues:
-        one = partial(_zeros, (*layers, *shape), settings.cache_dtype, dtype)
+        one = partial(_zeros, (*layers, *shape), settings.cache_dtype, dtype, as_bits=platform == "cpu")
         return KeysValues(keys=one(), values=one())
 
     layers = pair(count) if is_stacked(settings) else tuple(pair() for _ in range(count))
     return KVCache(layers=layers, length=jnp.int32(0))
 
 
-def _zeros(shape: tuple[int, ...], cache_dtype: str, dtype: jnp.dtype) -> Stored:
+def _zeros(shape: tuple[int, ...], cache_dtype: str, dtype: jnp.dtype, *, as_bits: bool) -> Stored:
     if cache_dtype == "int8":
         return Scaled(whole=jnp.zeros(shape, jnp.int8), scale=jnp.zeros(shape[:-1], jnp.float32))
-    return jnp.zeros(shape, jnp.bfloat16 if cache_dtype == "bf16" else dtype)
+    kind = jnp.dtype(jnp.bfloat16 if cache_dtype == "bf16" else dtype)
+    return jnp.zeros(shape, BITS if as_bits and kind == jnp.bfloat16 else kind)
 
 
 def capacity_of(layers: Layers) -> int:

@@ -22,7 +22,9 @@ from qwenperf.workloads.engine import EngineSettings
 ARGUMENTS = ("params", "tokens", "state", "tables", "count")
 """What the engine's functions are given, in this order; programs name their arguments after them."""
 
-_HLO_DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": "s32", "int8": "s8"}
+_HLO_DTYPES = {
+    "float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": "s32", "int8": "s8", "uint16": "u16",
+}  # fmt: skip
 
 
 Key = tuple[int, ...]

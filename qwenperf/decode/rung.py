@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from qwenperf.decode import prefill, step, uncached
@@ -83,7 +84,7 @@ def make_calls(
         return compile_on_call(call, options=options) if settings.jit else call
 
     loop = partial(ready, "generate", generate, step=steps.decode_step, capacity=capacity)
-    empty = _state_maker(settings, steps.hooks, config, capacity, dtype)
+    empty = _state_maker(settings, steps.hooks, config, capacity, dtype, platform=platform or jax.default_backend())
     return Calls(
         empty=empty,
         new_state=NewState(make=empty) if settings.jit and settings.shape == "padded" else empty,
@@ -96,10 +97,10 @@ def make_calls(
 
 
 def _state_maker(
-    settings: EngineSettings, hooks: Hooks, config: ModelConfig, capacity: int, dtype: Any
+    settings: EngineSettings, hooks: Hooks, config: ModelConfig, capacity: int, dtype: Any, *, platform: str
 ) -> Callable[[int], Any]:
     def new_cache(batch: int) -> KVCache:
-        cache = allocate(config, batch, capacity, dtype, settings)
+        cache = allocate(config, batch, capacity, dtype, settings, platform=platform)
         return make_room(cache, hooks, config=config, batch=batch, capacity=capacity, dtype=dtype)
 
     def new_buffer(batch: int) -> TokenBuffer:

@@ -30,7 +30,8 @@ _COMPILER_ADVICE = (
     "No line of yours makes these copies: the compiler put them in. It must where the old cache is read after it was "
     "written: then read the new one. Else it is the layout: XLA on CPU copies where batch and heads are both 1, and at "
     "batch 1 where heads come before positions ([B,H,S,D]), however the cache is updated. Positions before heads "
-    "([B,S,H,D]) with more than one head, or a batch of 2, were updated in place."
+    "([B,S,H,D]) with more than one head, or a batch of 2, were updated in place. Our own engines have that order with "
+    "+cache_layout=position-major."
 )
 _FROM = " from "
 """What stands in a copy's line before the line of source that made it."""

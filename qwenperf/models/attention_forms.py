@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from qwenperf.models.keys_values import Stored
+from qwenperf.models.keys_values import Stored, numbers
 from qwenperf.models.scaled import Scaled
 
 Grouped = Float[Array, "B K G T C"]
@@ -37,7 +37,7 @@ class Form:
 def score(form: Form, query_BKGTC: Grouped, keys: Stored, dtype: jnp.dtype) -> Scores:
     """Return the products of queries and keys, accumulated in ``dtype``."""
     if not isinstance(keys, Scaled):
-        return form.score(query_BKGTC, keys.astype(query_BKGTC.dtype), dtype)
+        return form.score(query_BKGTC, numbers(keys).astype(query_BKGTC.dtype), dtype)
     score_BKGTS = form.score(query_BKGTC, keys.whole.astype(query_BKGTC.dtype), dtype)
     return score_BKGTS * _by_head(keys, query_BKGTC.shape[0]).astype(dtype)
 
@@ -46,7 +46,7 @@ def mix(form: Form, weight_BKGTS: Scores, values: Stored) -> Grouped:
     """Return the values' means by weight, in the weights' dtype."""
     dtype = weight_BKGTS.dtype
     if not isinstance(values, Scaled):
-        return form.mix(weight_BKGTS, values.astype(dtype))
+        return form.mix(weight_BKGTS, numbers(values).astype(dtype))
     weight_BKGTS = weight_BKGTS * _by_head(values, weight_BKGTS.shape[0]).astype(dtype)
     return form.mix(weight_BKGTS, values.whole.astype(dtype))
 

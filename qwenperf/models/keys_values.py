@@ -4,7 +4,8 @@
     position-major   [B, S, K, C]
 
 Which of the two, an array's rank says. An int8 array comes with its scales, one for each head and position: that is
-``Scaled``. Axis 1 is the position in all of them, scales included.
+``Scaled``. An array of ``BITS`` holds bfloat16 numbers as they lie in memory. Axis 1 is the position in all of them,
+scales included.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from qwenperf.models.scaled import Scaled, quantize_rows
 
 Stored = Array | Scaled
+
+BITS = jnp.dtype(jnp.uint16)
+"""What XLA on CPU updates in place. A bfloat16 array it widens as a whole, updates, and narrows again, each step."""
 
 
 class KeysValues(NamedTuple):
@@ -31,7 +36,12 @@ def read(stored: Stored, dtype: jnp.dtype) -> Array:
     """Return the numbers that are stored, in ``dtype``."""
     if isinstance(stored, Scaled):
         return (stored.whole.astype(jnp.float32) * jnp.expand_dims(stored.scale, -1)).astype(dtype)
-    return stored.astype(dtype)
+    return numbers(stored).astype(dtype)
+
+
+def numbers(stored: Array) -> Array:
+    """Return the numbers of an array that may hold their bits."""
+    return lax.bitcast_convert_type(stored, jnp.bfloat16) if stored.dtype == BITS else stored
 
 
 def store(new: KeysValues, like: KeysValues) -> KeysValues:
@@ -42,7 +52,11 @@ def store(new: KeysValues, like: KeysValues) -> KeysValues:
 def _store(array: Stored, like: Stored) -> Stored:
     if isinstance(array, Scaled):
         return array
-    return quantize_rows(array) if isinstance(like, Scaled) else array.astype(like.dtype)
+    if isinstance(like, Scaled):
+        return quantize_rows(array)
+    if like.dtype == BITS:
+        return lax.bitcast_convert_type(array.astype(jnp.bfloat16), BITS)
+    return array.astype(like.dtype)
 
 
 def in_order(x_BTKC: Float[Array, "B T K C"], layout: str) -> Array:

@@ -11,7 +11,7 @@ _FOUND_BY: Mapping[str, Mapping[str, tuple[Value, ...]]] = {
     "shapes": {"jit": (False,), "cache": ("none", "concat"), "shape": ("growing",), "position": ("static",)},
     "scaling": {"jit": (False,), "cache": ("none", "concat"), "shape": ("growing",), "position": ("static",)},
     "rotary": {"rotary": ("recomputed", "step")},
-    "cache-alias": {"donate": (False,), "cache_dtype": ("bf16", "int8")},
+    "cache-alias": {"donate": (False,), "cache_dtype": ("int8",)},
 }
 """By gate, setting and values: what the gate says of an engine with one of them is true, and no news."""
 

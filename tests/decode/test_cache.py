@@ -12,8 +12,10 @@ from qwenperf.decode.cache import allocate, cache_bytes, capacity_of, write_in_p
 from qwenperf.decode.facts import keys_read
 from qwenperf.decode.state import byte_size
 from qwenperf.models.keys_values import KeysValues
+from qwenperf.models.registry import load_model
 from qwenperf.program.facts import copies
 from qwenperf.program.hlo import parse
+from qwenperf.program.rewrites import converted
 from qwenperf.workloads.engine import EngineSettings, parse_engine
 
 LAYOUTS = ["head-major", "position-major", "stacked"]
@@ -98,6 +100,39 @@ def test_forms_that_make_the_compiler_copy_the_cache_are_seen(changes, copied, m
     """On CPU: axes of batch and head apart, or a cast that is fused with the write; a loop over blocks undoes it."""
     given = program(model, changes)
     assert bool(copies(parse(given.compiled.as_text()), given.cache_shapes)) is copied
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    """The same model in bfloat16."""
+    return load_model("tiny", "bf16")
+
+
+@pytest.mark.parametrize("layout", ["position-major", "stacked"])
+def test_on_cpu_a_bfloat16_cache_is_updated_in_place_as_its_bits(layout, narrow):
+    """XLA has no such update there: it widens the whole cache, writes, and narrows it again, in every step."""
+    given = program(narrow, f"cache_layout={layout}", batch=1)
+    assert all(shape.startswith("u16[") for shape in given.cache_shapes)
+    module = parse(given.compiled.as_text())
+    assert copies(module, given.cache_shapes) == converted(module, given.cache_shapes) == ()
+
+
+@pytest.mark.parametrize("changes", ["attention=grouped", "key_block=4", "attention=einsum"])
+def test_bits_hold_the_numbers_that_were_written(changes, narrow, prompt, monkeypatch):
+    """The same tokens as with the cache that another platform has."""
+    tokens, name = prompt(2, 5), f"cached+{changes}"
+    found = np.asarray(build_engine(narrow, name, capacity=16).generate(tokens, 6))
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: "tpu")
+        plain = build_engine(narrow, name, capacity=16)
+    assert found.tolist() == np.asarray(plain.generate(tokens, 6)).tolist()
+
+
+def test_bits_are_for_the_cpu_alone(narrow):
+    """Other compilers update bfloat16 as it is."""
+    for platform, dtype in (("cpu", jnp.uint16), ("tpu", jnp.bfloat16), ("gpu", jnp.bfloat16)):
+        cache = allocate(narrow.config, 1, 8, jnp.dtype(jnp.bfloat16), platform=platform)
+        assert {leaf.dtype for leaf in jax.tree.leaves(cache.layers)} == {jnp.dtype(dtype)}
 
 
 @pytest.mark.parametrize("mask", ["additive", "where", "table", "computed"])

@@ -112,12 +112,12 @@ def test_facts_count_quantised_bytes(untied):
 
 
 def test_bf16_models_keep_their_dtype(prompt):
-    """Hidden states and cache are bf16 as before; logits are f32."""
+    """Hidden states and cache are bf16 as before, the cache as its bits; logits are f32."""
     narrow = load_model("tiny", "bf16")
     built = build_engine(narrow, "cached+weights=int4-g32+activations=int8+rows=2", capacity=16)
     found, state = built.prefill(prompt(1, 5))
     assert found.dtype == np.float32
-    assert {leaf.dtype.name for leaf in jax.tree.leaves(state.device.layers)} == {"bfloat16"}
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(state.device.layers)} == {"uint16"}
 
 
 @pytest.mark.slow

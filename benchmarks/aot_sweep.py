@@ -160,8 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", default="qwen2.5-0.5b", help="the preset whose widths are taken")
     parser.add_argument("--engine", default="cached+layers=scanned")
     parser.add_argument("--target", default=TARGETS)
-    for name, sizes in (("layers", LAYERS), ("batch", BATCHES), ("context", CONTEXTS)):
-        parser.add_argument(f"--{name}", type=int, nargs="+", default=sizes, help=f"default: {sizes}")
+    for name, usual in (("layers", LAYERS), ("batch", BATCHES), ("context", CONTEXTS)):
+        parser.add_argument(f"--{name}", type=int, nargs="+", default=usual, help=f"default: {usual}")
     asked = parser.parse_args(arguments)
     config = PRESETS[asked.model]
     lines = axes(asked.layers, asked.batch, asked.context)

@@ -215,7 +215,7 @@ def measure(folder: Path, database: str, *, runs: int, seconds: float) -> dict[s
         found["window_ms"] = read(url, token, window, 200)
         found["overview_ms"] = read(url, token, overview, 60)
         found["series_page_ms"] = read(url, token, series_page, 60)
-        pushed = ingest(url, token, seconds, 1_000_000)
+        pushed = ingest(url, token, seconds, 50_000)
         found["beside_ingest"] = read_by_many(url, token, seconds)
         found["ingest_beside_readers"] = pushed()
         found["peak_mb"] = round(peak_bytes(pid) / 1e6)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from enum import StrEnum
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, get_args
 
 from qwenperf.errors import RecordError, nearest_advice
 from qwenperf.schema.hints import Data, Hint, is_required, join, known_fields, optional_of, origin_of, show
+
+_NUMBERS = (float, Ellipsis)
 
 
 def decode(data: Data, hint: Hint, path: str) -> Data:
@@ -19,19 +22,38 @@ def decode(data: Data, hint: Hint, path: str) -> Data:
     Raises:
       RecordError: it is of another type; names the key path and what was seen.
     """
+    reader, part = _reader(hint)
+    return reader(data, part, path)
+
+
+@cache
+def _reader(hint: Hint) -> tuple[Callable[[Data, Hint, str], Data], Hint]:
+    """Return what reads values of ``hint``, and the part of it that it needs: found once, as values are many."""
     inner = optional_of(hint)
     if inner is not None:
-        return None if data is None else decode(data, inner, path)
+        return _decode_optional, inner
     if hint is Any:
-        return _free(data, path)
+        return _decode_free, hint
     if is_dataclass(hint):
-        return _decode_object(data, hint, path)
+        return _decode_object, hint
     if origin_of(hint) is tuple:
-        return _decode_tuple(data, get_args(hint), path)
+        return _decode_tuple, get_args(hint)
     if origin_of(hint) is Mapping:
-        entries = _expect(data, dict, "an object", path).items()
-        return {key: decode(value, get_args(hint)[1], join(path, key)) for key, value in entries}
-    return decode_scalar(data, hint, path)
+        return _decode_mapping, get_args(hint)[1]
+    return decode_scalar, hint
+
+
+def _decode_optional(data: Data, inner: Hint, path: str) -> Data:
+    return None if data is None else decode(data, inner, path)
+
+
+def _decode_free(data: Data, _hint: Hint, path: str) -> Data:
+    return _free(data, path)
+
+
+def _decode_mapping(data: Data, hint: Hint, path: str) -> Data:
+    entries = _expect(data, dict, "an object", path).items()
+    return {key: decode(value, hint, join(path, key)) for key, value in entries}
 
 
 def _decode_object(data: Data, kind: Hint, path: str) -> Data:
@@ -47,6 +69,8 @@ def _decode_object(data: Data, kind: Hint, path: str) -> Data:
 
 def _decode_tuple(data: Data, options: tuple[Any, ...], path: str) -> tuple[Any, ...]:
     values = _expect(data, list, "an array", path)
+    if options == _NUMBERS and all(type(value) is float and math.isfinite(value) for value in values):
+        return tuple(values)
     if options[-1] is Ellipsis:
         options = (options[0],) * len(values)
     elif len(values) != len(options):
@@ -58,6 +82,8 @@ def _decode_tuple(data: Data, options: tuple[Any, ...], path: str) -> tuple[Any,
 
 def decode_scalar(data: Data, hint: Hint, path: str) -> Data:
     """Return text, a number, a truth value or an enum's member; errors as ``decode``."""
+    if type(data) is hint and (hint is str or (hint is float and math.isfinite(data))):
+        return data
     if issubclass(hint, StrEnum):
         choices = [str(choice) for choice in hint]
         if data not in choices:

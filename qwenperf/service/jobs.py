@@ -19,6 +19,8 @@ _LOG = logging.getLogger("qwenperf.service")
 
 
 _JUDGE_S = 0.5
+_REST = 4.0
+"""How much longer than its work a thread rests."""
 
 
 class Jobs:
@@ -60,8 +62,8 @@ class Jobs:
                 _LOG.warning("beside the answers: %s", error)
             except Exception:  # noqa: BLE001  (the thread goes on: the next round may succeed)
                 _LOG.exception("bug beside the answers")
-            # As long a rest as the work was: whoever asks and sends does not wait for it.
-            pause = max(every_s, time.monotonic() - begun)
+            # Whoever asks and sends does not wait for it.
+            pause = max(every_s, _REST * (time.monotonic() - begun))
 
 
 def sweep(service: Service, stop: threading.Event | None = None) -> None:

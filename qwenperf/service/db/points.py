@@ -27,6 +27,12 @@ _ARRIVE = (
 )
 
 
+_INSERT = insert(points)
+_OF_CASES = select(series.c.id, series.c.case, series.c.metric, series.c.unit, series.c.direction, series.c.kind).where(
+    series.c.project_id == bindparam("project"), series.c.case.in_(bindparam("names", expanding=True))
+)
+
+
 def keep_points(connection: Connection, project_id: int, run_id: int, at: int, found: Sequence[PointRow]) -> None:
     """Add the points of one run.
 
@@ -48,7 +54,7 @@ def keep_points(connection: Connection, project_id: int, run_id: int, at: int, f
         }
         for point in found
     ]
-    connection.execute(insert(points), rows)
+    connection.execute(_INSERT, rows)
     arrived = [{"number": row["series_id"], "at": at, "run": run_id, "newest": row["value"]} for row in rows]
     # In one order everywhere, so that two writers wait for each other and never both.
     connection.execute(_ARRIVE, sorted(arrived, key=lambda row: row["number"]))
@@ -85,8 +91,7 @@ def _of_cases(connection: Connection, project_id: int, names: Sequence[str]) -> 
     rows: list[Row[Any]] = []
     for start in range(0, len(names), 500):
         some = names[start : start + 500]
-        query = select(series).where(series.c.project_id == project_id, series.c.case.in_(some))
-        rows += connection.execute(query)
+        rows += connection.execute(_OF_CASES, {"project": project_id, "names": some})
     return rows
 
 

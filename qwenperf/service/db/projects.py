@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import BigInteger, Connection, Row, bindparam, insert, or_, select, update
 
 from qwenperf.service.db.tables import projects
 from qwenperf.service.problems import ConflictError, Problem
 from qwenperf.service.texts import is_project_name
 from qwenperf.units import byte_count
+
+_CHARGE = (
+    update(projects)
+    .where(projects.c.id == bindparam("project"))
+    .where(
+        or_(
+            bindparam("size", type_=BigInteger) <= 0,
+            projects.c.used_bytes + bindparam("size", type_=BigInteger) <= projects.c.quota_bytes,
+        )
+    )
+    .values(used_bytes=projects.c.used_bytes + bindparam("size", type_=BigInteger))
+)
 
 
 def by_name(connection: Connection, name: str) -> Row[Any] | None:
@@ -50,10 +62,7 @@ def charge(connection: Connection, project_id: int, size: int) -> None:
     Raises:
       Problem: 413, it would be more than the project's quota.
     """
-    held = update(projects).where(projects.c.id == project_id).values(used_bytes=projects.c.used_bytes + size)
-    if size > 0:
-        held = held.where(projects.c.used_bytes + size <= projects.c.quota_bytes)
-    if connection.execute(held).rowcount == 0:
+    if connection.execute(_CHARGE, {"project": project_id, "size": size}).rowcount == 0:
         room = connection.execute(select(projects.c.quota_bytes).where(projects.c.id == project_id)).scalar()
         if room is None:
             raise Problem(404, "the project is gone.")

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, bindparam, insert, or_, select
 
 from qwenperf.service.arrivals import ArrivedRun, unpack, unpack_text
 from qwenperf.service.db.points import keep_points
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import cases, records, runs, verdicts
 from qwenperf.service.problems import ConflictError
+
+# Statements of every arrival are made once: making one takes longer than running it.
+_SAME = select(runs.c.id, runs.c.sha256).where(
+    runs.c.project_id == bindparam("project"),
+    or_(runs.c.sha256 == bindparam("content"), runs.c.name == bindparam("called")),
+)
+_INSERT_RECORD = insert(records).returning(records.c.id)
+_INSERT_RUN = insert(runs).returning(runs.c.id)
+_INSERT_CASES, _INSERT_VERDICTS = insert(cases), insert(verdicts)
 
 
 def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: int, by: str) -> tuple[int, bool]:
@@ -26,14 +35,14 @@ def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: in
         return known, False
     content = arrived.content
     charge(connection, project_id, len(content.body))
-    record = insert(records).values(body=content.body, size=content.size).returning(records.c.id)
+    record = connection.execute(_INSERT_RECORD, {"body": content.body, "size": content.size}).scalar_one()
     values = arrived.run | {
         "project_id": project_id, "name": arrived.name, "sha256": content.sha256, "received_at": at, "pushed_by": by,
-        "record_id": connection.execute(record).scalar_one(),
+        "record_id": record,
     }  # fmt: skip
-    run_id: int = connection.execute(insert(runs).returning(runs.c.id), values).scalar_one()
+    run_id: int = connection.execute(_INSERT_RUN, values).scalar_one()
     if arrived.cases:
-        connection.execute(insert(cases), [value | {"run_id": run_id} for value in arrived.cases])
+        connection.execute(_INSERT_CASES, [value | {"run_id": run_id} for value in arrived.cases])
     keep_points(connection, project_id, run_id, arrived.run["at"], arrived.points)
     keep_verdicts(connection, arrived.verdicts, project_id=project_id, run_id=run_id)
     return run_id, True
@@ -42,15 +51,16 @@ def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: in
 def keep_verdicts(connection: Connection, found: Sequence[dict[str, Any]], **of: int) -> None:
     """Keep what gates said of a run or comparison."""
     if found:
-        connection.execute(insert(verdicts), [value | of for value in found])
+        connection.execute(_INSERT_VERDICTS, [value | of for value in found])
 
 
 def _known(connection: Connection, project_id: int, arrived: ArrivedRun) -> int | None:
-    mine = select(runs.c.id, runs.c.name, runs.c.sha256).where(runs.c.project_id == project_id)
-    same = connection.execute(mine.where(runs.c.sha256 == arrived.content.sha256)).first()
-    if same is not None:
-        return int(same.id)
-    if connection.execute(mine.where(runs.c.name == arrived.name)).first() is not None:
+    asked = {"project": project_id, "content": arrived.content.sha256, "called": arrived.name}
+    rows = connection.execute(_SAME, asked).all()
+    for row in rows:
+        if row.sha256 == arrived.content.sha256:
+            return int(row.id)
+    if rows:
         raise ConflictError(
             f"another run {arrived.name!r} is there, with other content.",
             advice="A run is never changed; give this one an id of its own.",

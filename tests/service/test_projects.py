@@ -74,6 +74,10 @@ def test_a_badge_tells_the_latest_outcome_or_a_value(project, documents):
     project.post("/runs", documents.run(1, cases=(name,), tpot_s=0.0123))
     latest = ET.fromstring(project.ask("GET", "/badge.svg", 200).text)
     assert latest.get("aria-label") == f"{project.name}: pass"
+    failed = documents.run(2, cases=("a", "b"))
+    failed["cases"][1] |= {"status": "failed", "metrics": {}}
+    project.post("/runs", failed)
+    assert "1 not measured" in project.ask("GET", "/badge.svg", 200).text
     value = project.ask("GET", "/badge.svg", 200, params={"case": name, "metric": "tpot_s"})
     assert ET.fromstring(value.text).get("aria-label") == "tpot_s: 12.3 ms"
     assert value.headers["cross-origin-resource-policy"] == "cross-origin"

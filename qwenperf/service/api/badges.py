@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
+from sqlalchemy import Row
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -33,9 +35,16 @@ def show(request: Request) -> Response:
             left, right, colour = metric, quantity(row.last_value, row.unit), _GREY
         else:
             latest = runs.recent(connection, project.id, limit=1, branch=branch)
-            outcome = latest[0].outcome or "not judged" if latest else "no runs"
-            left, right, colour = project.name, outcome, _COLOURS.get(outcome, _GREY)
+            left = project.name
+            right, colour = _stands(latest[0]) if latest else ("no runs", _GREY)
     return Response(badge(left, right, colour), media_type="image/svg+xml", headers=HEADERS)
+
+
+def _stands(run: Row[Any]) -> tuple[str, str]:
+    """Say how a run ended, and in which colour: what was not measured is never green."""
+    if run.failed:
+        return f"{run.failed} not measured", _COLOURS["fail"]
+    return run.outcome or "not judged", _COLOURS.get(run.outcome, _GREY)
 
 
 def badge(left: str, right: str, colour: str) -> str:

@@ -23,10 +23,9 @@ def of_run(connection: Connection, run_id: int) -> Sequence[Row[Any]]:
 def at_path(connection: Connection, run_id: int, path: str) -> Row[Any] | None:
     """Return one file of a run; ``None`` where there is none."""
     query = select(*_COLUMNS).join(files, files.c.id == run_files.c.file_id)
-    row: Row[Any] | None = connection.execute(
-        query.where(run_files.c.run_id == run_id, run_files.c.path == path)
-    ).first()
-    return row
+    query = query.where(run_files.c.run_id == run_id, run_files.c.path == path)
+    rows: Sequence[Any] = connection.execute(query).all()
+    return rows[0] if rows else None
 
 
 def drop_unnamed(connection: Connection, project_id: int) -> list[str]:

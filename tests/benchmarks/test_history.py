@@ -62,3 +62,16 @@ def test_tables_show_every_detector_and_why_one_is_missing():
     })  # fmt: skip
     assert "Otava has no figures: no network." in text
     assert "| best possible | 100.0%" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "least_found"), [("iid", 0.85), ("heavy-tailed", 0.85), ("AR(0.5)", 0.65)])
+def test_change_detection_is_as_good_as_it_was(kind, least_found):
+    """Of unchanged histories 5% at most, steps of 3% within 5 points, every drift; on another seed than the published.
+
+    Under AR(0.5) nobody can find more than five steps in six: the benchmark says how many.
+    """
+    unchanged, stepped, drifting = (histories(kind, name, 80, 17) for name in ("unchanged", "step", "drift"))
+    assert np.mean([ours(one).anything for one in unchanged]) <= 0.05
+    assert rates(stepped, [ours(one) for one in stepped])["found"]["rate"] >= least_found
+    assert np.mean([ours(one).drifted for one in drifting]) >= 0.95

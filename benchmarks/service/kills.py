@@ -37,6 +37,7 @@ class Acknowledged:
     lock: threading.Lock = field(default_factory=threading.Lock)
     runs: dict[str, str] = field(default_factory=dict)
     files: dict[tuple[str, str], str] = field(default_factory=dict)
+    unexpected: list[str] = field(default_factory=list)
 
 
 def kill_often(data: Path, *, kills: int, database: str = "", seed: int = 0) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def kill_often(data: Path, *, kills: int, database: str = "", seed: int = 0) -> 
         "database": database.partition(":")[0] or "sqlite",
         "acknowledged_runs": len(told.runs),
         "acknowledged_files": len(told.files),
-        "wrong": wrong,
+        "wrong": [*told.unexpected, *wrong],
     }
 
 
@@ -98,6 +99,9 @@ def _push(nursery: tuple[str, str], numbers: Any, told: Acknowledged, stop: thre
                 _push_one(http, random_, numbers, told)
     except httpx.TransportError:
         pass  # killed
+    except httpx.HTTPStatusError as error:
+        with told.lock:
+            told.unexpected.append(f"{error.request.method} {error.request.url}: {error.response.text[:200]}")
 
 
 def _push_one(http: httpx.Client, random_: random.Random, numbers: Any, told: Acknowledged) -> None:

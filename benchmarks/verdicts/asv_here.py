@@ -21,6 +21,10 @@ class Here(environment.Environment):  # type: ignore[misc]
     tool_name = "here"
 
     def __init__(self, conf: Any, python: str, requirements: Any, tagged_env_vars: Any) -> None:  # noqa: ARG002
+        # Read by names that the base class makes before it keeps them itself.
+        self._python: str = python
+        self._requirements: dict[str, str] = {}
+        self._tagged_env_vars = tagged_env_vars
         super().__init__(conf, python, {}, tagged_env_vars)
 
     @classmethod

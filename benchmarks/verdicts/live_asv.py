@@ -79,7 +79,7 @@ def _make(folder: Path, root: Path) -> None:
     config = {
         "version": 1, "project": "side", "repo": ".", "branches": ["HEAD"], "benchmark_dir": "timed",
         "environment_type": "here",
-        "pythons": [f"{sys.version_info.major}.{sys.version_info.minor}"], "plugins": ["benchmarks.verdicts.asv_here"],
+        "pythons": [f"{sys.version_info.major}.{sys.version_info.minor}"], "plugins": [".benchmarks.verdicts.asv_here"],
         "build_command": [], "install_command": ["in-dir={build_dir} python install.py {env_dir}"],
         "uninstall_command": [], "env_dir": ".asv/env", "results_dir": ".asv/results", "html_dir": ".asv/html",
     }  # fmt: skip

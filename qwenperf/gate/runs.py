@@ -26,9 +26,9 @@ def runs_verdict(metric: str, first: Decision, second: Decision | None = None) -
 def _told(metric: str, decision: Decision) -> str:
     if not math.isfinite(decision.estimate):
         return f"{decision.pairs} pairs of runs are too few"
-    worse = "lower" if lookup(metric).direction is Direction.HIGHER else "higher"
+    worse = " worse by" if lookup(metric).direction is Direction.HIGHER else ""
     interval = f" ({decision.low:+.1%} to {decision.high:+.1%})" if math.isfinite(decision.high) else ""
-    size = f"{metric} {worse} by {decision.estimate:+.1%}{interval}"
+    size = f"{metric}{worse} {decision.estimate:+.1%}{interval}"
     return f"{size} over {decision.pairs} pairs of runs, margin {decision.margin:.1%}"
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from qwenperf.errors import RecordError
@@ -64,14 +65,7 @@ def from_json(data: object, source: str = "") -> RunRecord:
     Raises:
       RecordError: not a run of this schema; names the key path and what was seen.
     """
-    prefix = f"{source}: " if source else ""
-    data = _current(data, SCHEMA, prefix)
-    run = _read(data, RunRecord, prefix)
-    try:
-        check_run(run)
-    except RecordError as error:
-        raise RecordError(prefix + error.message, advice=error.advice) from None
-    return run
+    return _whole(data, RunRecord, SCHEMA, check_run, source)
 
 
 def case_from_json(data: object, source: str = "") -> CaseRecord:
@@ -81,14 +75,7 @@ def case_from_json(data: object, source: str = "") -> CaseRecord:
 
 def comparison_from_json(data: object, source: str = "") -> ComparisonRecord:
     """Read a comparison from plain JSON data; errors as ``from_json``."""
-    prefix = f"{source}: " if source else ""
-    data = _current(data, COMPARISON_SCHEMA, prefix)
-    comparison = _read(data, ComparisonRecord, prefix)
-    try:
-        check_comparison(comparison)
-    except RecordError as error:
-        raise RecordError(prefix + error.message, advice=error.advice) from None
-    return comparison
+    return _whole(data, ComparisonRecord, COMPARISON_SCHEMA, check_comparison, source)
 
 
 def comparison_loads(text: str, source: str = "") -> ComparisonRecord:
@@ -98,14 +85,7 @@ def comparison_loads(text: str, source: str = "") -> ComparisonRecord:
 
 def aot_from_json(data: object, source: str = "") -> AotRecord:
     """Read a record of compiled programs from plain JSON data; errors as ``from_json``."""
-    prefix = f"{source}: " if source else ""
-    data = _current(data, AOT_SCHEMA, prefix)
-    record = _read(data, AotRecord, prefix)
-    try:
-        check_aot(record)
-    except RecordError as error:
-        raise RecordError(prefix + error.message, advice=error.advice) from None
-    return record
+    return _whole(data, AotRecord, AOT_SCHEMA, check_aot, source)
 
 
 def aot_loads(text: str, source: str = "") -> AotRecord:
@@ -118,11 +98,15 @@ def aot_case_from_json(data: object, source: str = "") -> AotCase:
     return _read(data, AotCase, f"{source}: " if source else "")
 
 
-def _current(data: object, known: str, prefix: str) -> object:
+def _whole(data: object, kind: type[Record], schema: str, check: Callable[[Record], None], source: str) -> Record:
+    """Read a record of ``schema``, or of an older one, and check it; messages name ``source``."""
+    prefix = f"{source}: " if source else ""
     try:
-        return to_current(data, known)
+        record = _read(to_current(data, schema), kind, "")
+        check(record)
     except RecordError as error:
         raise RecordError(prefix + error.message, advice=error.advice) from None
+    return record
 
 
 def loads(text: str, source: str = "") -> RunRecord:

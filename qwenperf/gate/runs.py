@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from typing import Any
 
 from qwenperf.gate.verdict import inconclusive
 from qwenperf.schema.metrics import Direction, lookup
@@ -13,7 +14,8 @@ from qwenperf.stats.decision import Decision
 
 def runs_verdict(metric: str, first: Decision, second: Decision | None = None) -> Verdict:
     """Return the verdict on ``metric`` of one case; what is worse counts once fresh runs, ``second``, agree."""
-    text, data = _told(metric, first), {"stage_1": _data(first), **({"stage_2": _data(second)} if second else {})}
+    text = _told(metric, first)
+    data: dict[str, Any] = {"stage_1": _data(first), **({"stage_2": _data(second)} if second else {})}
     if first.outcome is Outcome.FAIL and (second is None or second.outcome is not Outcome.FAIL):
         reason = "not confirmed yet" if second is None else f"{second.pairs} fresh pairs of runs do not confirm it"
         return inconclusive(metric, f"{text}; {reason}", **data)

@@ -1,0 +1,191 @@
+"""Requests to GitHub: tried again where GitHub asks for it or is away, never where it refuses. Pure but for ``httpx``.
+
+A rate limit is the one refusal (403 or 429) that ends: https://docs.github.com/rest/using-the-rest-api/best-practices
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from qwenperf.errors import QwenperfError, UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+Json = Any
+Query = Mapping[str, str | int]
+_AWAY = frozenset({500, 502, 503, 504})
+_FIRST_S, _LONGEST_S, _SECONDARY_S = 1.0, 30.0, 60.0
+_CONNECT_S, _READ_S = 10.0, 60.0
+_LIMITS = ("retry-after", "x-ratelimit-remaining", "x-ratelimit-reset")
+
+_ADVICE = {
+    401: "Is the token right, and not expired?",
+    403: "The job needs `checks: write` and `pull-requests: write`; a pull request of a fork never has them.",
+    404: "Is the repository right, and may the token see it?",
+}
+
+
+class ForgeError(QwenperfError):
+    """GitHub, or another receiver, did not do what was asked. ``is_away``: it gave no answer, or 5xx, to the end."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, advice: str = "", status: int = 0, is_away: bool = False) -> None:
+        super().__init__(message, advice=advice)
+        self.status, self.is_away = status, is_away
+
+
+class Api(Protocol):
+    """Whoever takes requests: GitHub, or what only writes them down."""
+
+    def ask(
+        self, method: str, path: str, *, query: Query | None = None, body: Json = None, repeatable: bool = True
+    ) -> Json:
+        """Return the answer's JSON. ``repeatable``: doing it twice, after an answer that was lost, does no harm."""
+
+
+@dataclass(kw_only=True)
+class GitHub:
+    """GitHub's REST API at ``url``, asked for up to ``patience_s`` seconds a request.
+
+    ``say`` hears of every pause; ``sleep``, ``clock`` and ``now`` (seconds since the epoch) are the outside world.
+    """
+
+    url: str = "https://api.github.com"
+    token: str = field(default="", repr=False)
+    patience_s: float = 120.0
+    say: Callable[[str], None] = lambda _: None
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+
+    def ask(
+        self, method: str, path: str, *, query: Query | None = None, body: Json = None, repeatable: bool = True
+    ) -> Json:
+        """Return the answer's JSON.
+
+        Raises:
+          ForgeError: no answer, or 5xx or a rate limit until patience ended, or a refusal.
+        """
+        what = f"{method} {path}"
+        with self._client() as client:
+            answer = self._until(
+                what, lambda: client.request(method, path, params=query, json=body), repeatable=repeatable
+            )
+        if not answer.is_success:
+            raise _refused(what, answer)
+        try:
+            return answer.json()
+        except ValueError:
+            raise ForgeError(f"{what}: the answer is not JSON.", advice=f"Is {self.url} GitHub's API?") from None
+
+    def download(self, path: str, most: int) -> bytes:
+        """Return the file that GitHub refers to, of ``most`` bytes at the most. The token stays with GitHub.
+
+        Raises:
+          ForgeError: as ``ask``, or the file is larger.
+        """
+        import httpx
+
+        what = f"GET {path}"
+        with self._client() as client:
+            answer = self._until(what, lambda: client.get(path))
+        place = answer.headers.get("location", "")
+        if not answer.is_redirect or httpx.URL(place).scheme not in {"https", httpx.URL(self.url).scheme}:
+            raise _refused(what, answer)
+        with httpx.Client(timeout=_READ_S) as bare:
+            found = self._until(what, lambda: _bounded(bare, place, most))
+        if not found.is_success:
+            raise _refused(what, found)
+        return found.content
+
+    def _client(self) -> httpx.Client:
+        import httpx
+
+        if not self.url.startswith(("https://", "http://")):
+            raise UsageError(f"{self.url!r} is no address of an API.", advice="GitHub's is https://api.github.com.")
+        # Redirects are not followed: a token goes to the address that was told and to no other.
+        return httpx.Client(
+            base_url=self.url,
+            timeout=httpx.Timeout(_READ_S, connect=_CONNECT_S),
+            headers={
+                "Accept": "application/vnd.github+json",
+                "User-Agent": "qwenperf",
+                "X-GitHub-Api-Version": "2022-11-28",
+                **({"Authorization": f"Bearer {self.token}"} if self.token else {}),
+            },
+        )
+
+    def _until(self, what: str, once: Callable[[], httpx.Response], *, repeatable: bool = True) -> httpx.Response:
+        """Return the first answer that will not change; a growing, random pause lies between two tries."""
+        import httpx
+
+        ends = self.clock() + self.patience_s
+        for attempt in range(1_000):
+            status, asked_s = 0, 0.0
+            try:
+                answer = once()
+            except httpx.TransportError as error:
+                why = str(error) or type(error).__name__
+            else:
+                pause_s = asked_pause(answer, self.now())
+                if pause_s is None:
+                    return answer
+                status, asked_s, why = answer.status_code, pause_s, _told(answer)
+            if not repeatable and status not in {403, 429}:
+                raise ForgeError(f"{what}: {why}.", status=status, is_away=True)
+            pause_s = max(asked_s, random.uniform(0.5, 1) * min(_LONGEST_S, _FIRST_S * 2**attempt))  # noqa: S311
+            if self.clock() + pause_s > ends:
+                raise ForgeError(f"{what}: {why}; gave up.", status=status, is_away=status not in {403, 429})
+            self.say(f"{what}: {why}; trying again in {pause_s:.1f} s")
+            self.sleep(pause_s)
+        raise AssertionError  # pragma: no cover
+
+
+def asked_pause(answer: httpx.Response, now: float) -> float | None:
+    """Return the seconds after which to try again, ``None`` where that would change nothing."""
+    if answer.status_code in _AWAY:
+        return 0.0
+    if answer.status_code not in {403, 429}:
+        return None
+    after, left, reset = (answer.headers.get(name, "") for name in _LIMITS)
+    if after.isdigit():
+        return float(after)
+    if left == "0" and reset.isdigit():
+        return max(0.0, float(reset) - now)
+    is_limit = answer.status_code == 429 or "rate limit" in _told(answer).lower()
+    return _SECONDARY_S if is_limit else None
+
+
+def _bounded(client: httpx.Client, place: str, most: int) -> httpx.Response:
+    """Return an answer that is read no further than ``most`` bytes."""
+    import httpx
+
+    with client.stream("GET", place) as answer:
+        parts, size = [], 0
+        for part in answer.iter_bytes():
+            size += len(part)
+            if size > most:
+                raise ForgeError(f"the artifact is larger than {most:,} bytes.", advice="Upload the record alone.")
+            parts.append(part)
+        return httpx.Response(answer.status_code, content=b"".join(parts))
+
+
+def _told(answer: httpx.Response) -> str:
+    """Return status and message of an answer in one line."""
+    try:
+        found = answer.json()
+    except ValueError:
+        found = None
+    message = found.get("message") if isinstance(found, dict) else None
+    return f"{answer.status_code} {' '.join(str(message or answer.reason_phrase).split())[:300]}".strip().rstrip(".")
+
+
+def _refused(what: str, answer: httpx.Response) -> ForgeError:
+    advice = _ADVICE.get(answer.status_code, "")
+    return ForgeError(f"{what}: {_told(answer)}.", advice=advice, status=answer.status_code)

@@ -1,0 +1,167 @@
+"""A report as GitHub is told it: a check run with its annotations, and one comment that is kept up to date. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qwenperf.forge.api import Api, ForgeError
+from qwenperf.forge.target import Target, with_pulls
+
+MOST_CHARACTERS = 65_535
+"""What GitHub takes in a comment, or in a summary."""
+
+MOST_ANNOTATIONS = 50
+"""What GitHub takes in one request; the next ones follow in updates."""
+
+SUCCESS, FAILURE, NEUTRAL, CANCELLED = "success", "failure", "neutral", "cancelled"
+_INTERRUPTED = 130
+_PAGES, _A_PAGE, _TRIES = 30, 100, 3
+_TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
+_CUT = "\n\nMore does not fit here.\n"
+_TITLE = 255
+
+
+def conclusion(exit_code: int, *, is_settled: bool) -> str:
+    """Return what a check says: red exactly where the command ends with an error.
+
+    ``is_settled``: everything passed or improved; else a check without failures is neutral. A required check lets
+    success and neutral through; ``--inconclusive fail`` makes of noise an error.
+    """
+    if exit_code == _INTERRUPTED:
+        return CANCELLED
+    if exit_code:
+        return FAILURE
+    return SUCCESS if is_settled else NEUTRAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is told. ``name`` is that of the check and of the comment; annotations are JSON as GitHub wants it."""
+
+    name: str
+    conclusion: str
+    title: str
+    summary: str
+    details_url: str = ""
+    annotations: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def marker(self) -> str:
+        """First line of the comment, which nobody sees and by which it is found again."""
+        return f"<!-- qwenperf: {re.sub(r'[^A-Za-z0-9_.]+', '-', self.name)} -->"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posted:
+    """What became of a report: addresses, and why something is not there; or the requests that were not sent."""
+
+    check: str = ""
+    comments: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    requests: tuple[Mapping[str, Any], ...] = ()
+
+
+def post(api: Api, target: Target, report: Report, *, check: bool = True, comment: bool = True) -> Posted:
+    """Make the check and the comments; one that fails is no reason to leave the others out."""
+    problems: list[str] = []
+    comments: list[str] = []
+    address = ""
+    if check:
+        try:
+            address = post_check(api, target, report)
+        except ForgeError as error:
+            problems.append(f"no check: {error}")
+    if comment:
+        try:
+            comments += (post_comment(api, target, number, report) for number in with_pulls(target, api).pulls)
+        except ForgeError as error:
+            problems.append(f"no comment: {error}")
+    return Posted(check=address, comments=tuple(comments), problems=tuple(problems))
+
+
+def post_check(api: Api, target: Target, report: Report) -> str:
+    """Make a completed check run, fifty annotations a request, and return its address."""
+    batches = list(_batches(report.annotations)) or [()]
+    output = {"title": report.title[:_TITLE], "summary": fitted(report.summary)}
+    made = api.ask(
+        "POST",
+        f"{target.path}/check-runs",
+        body={
+            "name": report.name,
+            "head_sha": target.sha,
+            "status": "completed",
+            "conclusion": report.conclusion,
+            "output": {**output, "annotations": list(batches[0])},
+            **({"details_url": report.details_url} if report.details_url else {}),
+        },
+    )
+    for batch in batches[1:]:
+        body = {"output": {**output, "annotations": list(batch)}}
+        api.ask("PATCH", f"{target.path}/check-runs/{made['id']}", body=body)
+    return str(made.get("html_url") or "")
+
+
+def post_comment(api: Api, target: Target, number: int, report: Report) -> str:
+    """Change the comment that is there, or make one, and return its address.
+
+    Where the answer to a new one is lost it may be there all the same: it is looked for before it is made again.
+    """
+    body = {"body": fitted(f"{report.marker}\n{report.summary}")}
+    place = f"{target.path}/issues/{number}/comments"
+    for attempt in range(_TRIES):
+        found = _find(api, place, report.marker)
+        try:
+            if found is None:
+                made = api.ask("POST", place, body=body, repeatable=False)
+            else:
+                made = api.ask("PATCH", f"{target.path}/issues/comments/{found}", body=body)
+        except ForgeError as error:
+            # Somebody may have deleted it meanwhile.
+            gone = found is not None and error.status == 404
+            if attempt == _TRIES - 1 or not (error.is_away or gone):
+                raise
+        else:
+            return str(made.get("html_url") or "")
+    raise AssertionError  # pragma: no cover
+
+
+def _find(api: Api, place: str, marker: str) -> int | None:
+    """Return the first comment that starts with ``marker``, of a bot or of somebody of the repository.
+
+    Anybody may write a comment that looks like ours: a stranger's is left alone.
+    """
+    for page in range(1, _PAGES + 1):
+        comments = api.ask("GET", place, query={"per_page": _A_PAGE, "page": page})
+        for one in comments:
+            author = one.get("user") or {}
+            ours = author.get("type") == "Bot" or one.get("author_association") in _TRUSTED
+            if ours and (one.get("body") or "").startswith(marker):
+                number: int = one["id"]
+                return number
+        if len(comments) < _A_PAGE:
+            break
+    return None
+
+
+def _batches(annotations: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    for start in range(0, len(annotations), MOST_ANNOTATIONS):
+        yield annotations[start : start + MOST_ANNOTATIONS]
+
+
+def fitted(text: str) -> str:
+    """Return ``text`` cut at a line so that GitHub takes it; it counts as JavaScript does, in units of UTF-16."""
+    if _units(text) <= MOST_CHARACTERS:
+        return text
+    room, kept = MOST_CHARACTERS - len(_CUT), ""
+    for line in text.splitlines(keepends=True):
+        if _units(line) > room:
+            break
+        kept, room = kept + line, room - _units(line)
+    return kept + _CUT
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "replace")) // 2

@@ -140,7 +140,5 @@ def _runs(store: DirectoryStore, names: Sequence[str]) -> tuple[RunRecord, RunRe
 
 
 def _slower(case: str, base: RunRecord, head: RunRecord) -> tuple[str, ...]:
-    summaries = [
-        next((one.evidence.trace_summary for one in run.cases if one.id == case), None) for run in (base, head)
-    ]
-    return top_lines(*summaries, _MOST_TOLD) if all(summaries) else ()
+    old, new = (next((one.evidence.trace_summary for one in run.cases if one.id == case), None) for run in (base, head))
+    return top_lines(old, new, _MOST_TOLD) if old and new else ()

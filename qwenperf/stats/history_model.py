@@ -49,7 +49,7 @@ def step_columns(count: int, places: Sequence[int]) -> Array:
 
 def group_columns(groups: NDArray[np.int_]) -> Array:
     """Return one column a group but the first: 1 for its points."""
-    return (groups[:, None] == np.unique(groups)[None, 1:]).astype(np.float64)
+    return np.asarray(groups[:, None] == np.unique(groups)[None, 1:], dtype=np.float64)
 
 
 def slope_column(count: int, since: int) -> Array:

@@ -121,5 +121,5 @@ def _entered(level: float, correlations: Array) -> Array:
     reach = np.minimum(6.0, 6 * narrow / np.maximum(r, 0.05) + level * (1 - r))
     v = level + reach[:, None] * (1 + _NODES) / 2
     density = np.exp(-(v**2) / 2) / math.sqrt(2 * math.pi)
-    below = _erfc((r[:, None] * v - level) / narrow[:, None] / math.sqrt(2)).astype(np.float64) / 2
+    below = np.asarray(_erfc((r[:, None] * v - level) / narrow[:, None] / math.sqrt(2)), dtype=np.float64) / 2
     return np.asarray((density * below) @ _WEIGHTS * reach / 2)

@@ -34,6 +34,7 @@ Paths = Callable[[random.Random], tuple[str, dict[str, Any]]]
 
 PROJECT = "/api/v1/projects/load"
 _PUSHERS, _READERS = 8, 50
+_EVERY_S = 5.0
 _WINDOW = {"case": "model-0/engine-0/b1-p128-n128-f32", "metric": "metric_07_s"}
 
 
@@ -154,21 +155,21 @@ def series_page(random_: random.Random) -> tuple[str, dict[str, Any]]:
 
 
 def read_by_many(url: str, token: str, seconds: float) -> dict[str, Any]:
-    """Read from fifty threads, a request a second each, and return how long the answers took."""
+    """Read as fifty people do, a page or a window every five seconds each, and return how long the answers took."""
     taken: list[float] = []
     ends = time.monotonic() + seconds
 
     def work(index: int) -> Callable[[], None]:
         def inner() -> None:
             random_ = random.Random(index)  # noqa: S311  (which windows, not secrets)
-            time.sleep(random_.random())
+            time.sleep(random_.uniform(0, _EVERY_S))
             with client(url, token) as http:
                 while time.monotonic() < ends:
                     path, query = random_.choice((window, window, overview, series_page))(random_)
                     begun = time.perf_counter()
                     http.get(path, params=query).raise_for_status()
                     taken.append(time.perf_counter() - begun)
-                    time.sleep(max(0.0, 1 - taken[-1]))
+                    time.sleep(max(0.0, _EVERY_S - taken[-1]))
 
         return inner
 

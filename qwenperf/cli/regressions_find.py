@@ -123,7 +123,7 @@ def with_evidence(store: DirectoryStore, one: Regression) -> Regression:
         sides = _runs(store, (one.run_before, one.run))
         return replace(one, explained=environment_lines(*sides) or one.explained) if sides else one
     sides = _runs(store, one.traced_runs)
-    return replace(one, suspects=_slower(one.case, *sides)) if sides else one
+    return replace(one, suspects=_slower(store, one.case, *sides)) if sides else one
 
 
 def environment_lines(base: RunRecord, head: RunRecord) -> tuple[str, ...]:
@@ -139,6 +139,10 @@ def _runs(store: DirectoryStore, names: Sequence[str]) -> tuple[RunRecord, RunRe
     return base, head
 
 
-def _slower(case: str, base: RunRecord, head: RunRecord) -> tuple[str, ...]:
-    old, new = (next((one.evidence.trace_summary for one in run.cases if one.id == case), None) for run in (base, head))
+def _slower(store: DirectoryStore, case: str, base: RunRecord, head: RunRecord) -> tuple[str, ...]:
+    """Say what takes more time in ``head``'s trace; either run may know the case by an older name."""
+    old, new = (
+        next((one.evidence.trace_summary for one in run.cases if store.aliases.name(one.id) == case), None)
+        for run in (base, head)
+    )
     return top_lines(old, new, _MOST_TOLD) if old and new else ()

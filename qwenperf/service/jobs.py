@@ -18,7 +18,7 @@ from qwenperf.service.times import DAY_US, SECOND_US
 _LOG = logging.getLogger("qwenperf.service")
 
 
-_JUDGE_S = 0.5
+_JUDGE_S = 0.25
 _REST = 4.0
 """How much longer than its work a thread rests."""
 

@@ -27,7 +27,9 @@ from qwenperf.stats.history_stale import stale
 from qwenperf.units import quantity
 
 _LOG = logging.getLogger("qwenperf.service")
-_AT_ONCE = 50
+_AT_ONCE = 10
+"""Few, so that a page waits for a part of a second at most."""
+
 _QUIET_US = 3 * 3600 * SECOND_US
 """Nothing that came later than this can be late."""
 

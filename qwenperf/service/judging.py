@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, update
@@ -71,7 +71,7 @@ def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
     try:
         judged = judge_series(known)
     except EnvironmentUnfitError as error:
-        _LOG.warning("changes of timed metrics are not looked for: %s", error)
+        _warn_once(str(error))
         return []
     places = {point.run: place for place, point in enumerate(points)}
     found = [
@@ -80,6 +80,12 @@ def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
         if one.status in _OPEN and points[places[one.run]].accepted is None
     ]
     return [*found, *_suspected(row, points)]
+
+
+@cache
+def _warn_once(reason: str) -> None:
+    """Say why changes are not looked for: once, and not for every series."""
+    _LOG.warning("changes of timed metrics are not looked for: %s", reason)
 
 
 def _suspected(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:

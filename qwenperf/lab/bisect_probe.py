@@ -25,6 +25,9 @@ from qwenperf.stats.spending import Plan
 LEAST_MARGIN = 0.002
 """No comparison is asked for less: nothing on any machine would decide it."""
 
+_FEW = ("--trials", "2")
+"""A deterministic value needs no more, and a count of what happens while trials are timed is of equally many."""
+
 _SHARE = {Kind.COMMIT: 0.5, Kind.STEP: 0.25}
 
 
@@ -89,7 +92,7 @@ class Probe:
             raise MeasurementError(f"{sha[:10]}: {error.message}") from error
 
     def _fixed(self, told: AnswerRecord, ends: AnswerRecord | None) -> AnswerRecord:
-        """Say whether head's value is nearer to bad's than to good's: nothing about it is noise."""
+        """Say whether head's value is nearer to bad's than to good's, or is no longer 0: nothing about it is noise."""
         old, new = (self._value(sha, ends) for sha in (told.base, told.head))
         told = replace(told, base_value=old, head_value=new, change=new / old - 1 if old else None)
         if ends is None:
@@ -98,14 +101,16 @@ class Probe:
             assert ends.base_value is not None
             assert ends.head_value is not None
             nearer = abs(new - ends.head_value) <= abs(new - ends.base_value)
-            answer = Answer.BAD if nearer else Answer.GOOD
+            # How often something happens that never should depends on how long it was watched.
+            counted = ends.base_value == 0 and lookup(self.metric).unit == "count"
+            answer = Answer.BAD if (new != 0 if counted else nearer) else Answer.GOOD
         return replace(told, answer=answer)
 
     def _value(self, sha: str, ends: AnswerRecord | None) -> float:
         known = {} if ends is None else {ends.base: ends.base_value, ends.head: ends.head_value}
         value = self.values.get(sha, known.get(sha))
         if value is None:
-            value = value_of(run_side(self.side(sha), self.arguments), self.case, self.metric)
+            value = value_of(run_side(self.side(sha), (*self.arguments, *_FEW)), self.case, self.metric)
             self.values[sha] = value
         return value
 

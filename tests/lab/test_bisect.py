@@ -245,11 +245,19 @@ def test_a_commit_that_does_not_build_is_skipped_with_the_reason(probe):
 
 def test_a_value_that_repeats_exactly_is_nearer_to_one_of_the_ends(probe):
     """Each commit is measured once."""
-    one = probe("compiles_steady")
-    one.values |= {SHAS[0]: 0.0, SHAS[8]: 40.0, SHAS[3]: 5.0, SHAS[4]: 30.0}
+    one = probe("temp_bytes")
+    one.values |= {SHAS[0]: 10.0, SHAS[8]: 40.0, SHAS[3]: 15.0, SHAS[4]: 30.0}
     ends = one.ask(OF_ENDS, None)
-    assert (ends.answer, ends.base_value, ends.head_value) == ("bad", 0.0, 40.0)
+    assert (ends.answer, ends.base_value, ends.head_value) == ("bad", 10.0, 40.0)
     assert one.ask(COMMIT, ends).answer == "good"
     assert one.ask(replace(COMMIT, head=SHAS[4]), ends).answer == "bad"
-    one.values[SHAS[8]] = 0.0
+    one.values[SHAS[8]] = 10.0
     assert one.ask(OF_ENDS, None).answer == "good"
+
+
+def test_what_never_happened_and_now_does_is_a_change_however_often_it_was_seen(probe):
+    """A case that was watched for longer compiles more often."""
+    one = probe("compiles_steady")
+    one.values |= {SHAS[0]: 0.0, SHAS[8]: 40.0, SHAS[3]: 1.0, SHAS[4]: 0.0}
+    ends = one.ask(OF_ENDS, None)
+    assert [one.ask(replace(COMMIT, head=SHAS[number]), ends).answer for number in (3, 4)] == ["bad", "good"]

@@ -64,6 +64,10 @@ def _compiled(lowered: Lowered, place: Path, name: str, *, again: bool) -> AotCa
         known = replace(known, id=own.id, spec=own.spec, findings=own.findings)
         if not again:
             return replace(known, extra={**known.extra, "remembered": True})
+    elif again:  # its first record is gone: both compilations are made here
+        known = compile_lowered(lowered)
+        if known.status is not Status.MEASURED:
+            return known
     record = compile_lowered(lowered)
     record = record if known is None else marked(known, record)
     if record.status is Status.MEASURED:

@@ -103,6 +103,11 @@ def test_a_second_compilation_marks_what_it_does_not_give_again(first, tiny, v5e
     remembered.write(place, next(place.glob("*.json.gz")).name.partition(".")[0], first)
 
 
+def test_a_second_compilation_without_a_first_is_made_of_both(tiny, cpu, tmp_path):
+    """Nothing that was not compared says that it was."""
+    assert compile_case(tiny(), "decode_step", cpu, place=tmp_path, again=True).extra["compilations"] == 2
+
+
 def test_a_damaged_record_is_none(first, place):
     """It is compiled again instead."""
     (file,) = place.glob("*.json.gz")

@@ -32,7 +32,8 @@ PROGRAMS = ("prefill", "decode_step")
 ROOM = 0.01
 """A compiler may find a better plan for more work: a number may shrink by this share of itself."""
 
-FACTS = ("argument_bytes", "peak_bytes", "flops", "hbm_bytes", "seconds")
+FACTS = ("argument_bytes", "peak_bytes", "flops", "seconds")
+"""What may not shrink. Bytes moved may: what stays on the chip is the compiler's plan, another one for another size."""
 
 
 @dataclass(frozen=True, kw_only=True)

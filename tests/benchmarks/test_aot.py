@@ -65,7 +65,7 @@ def test_a_chip_that_is_used_beyond_its_peak_is_impossible(parts, swept, share):
     assert len(parts.sweep.problems([points[0], with_record(points[1], estimate=estimate)], lines, CONFIG)) == 1
 
 
-@pytest.mark.parametrize("fact", ["flops", "hbm_bytes", "argument_bytes", "peak_bytes"])
+@pytest.mark.parametrize("fact", ["flops", "argument_bytes", "peak_bytes"])
 def test_a_number_that_shrinks_where_a_size_grows_is_told(parts, swept, fact):
     points, lines = swept
     program = replace(points[1].record.program, **{fact: 1})

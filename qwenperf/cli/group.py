@@ -39,6 +39,7 @@ COMMANDS = {
     "merge": "Put the runs of a sharded job together.",
     "store": "Keep runs in a folder or at a URL.",
     "push": "Send runs to a benchmark service.",
+    "github": "Report a run or comparison on GitHub: a check, and a comment kept up to date.",
     "serve": "Start a benchmark service: one place for the runs of every machine.",
     "db": "Upgrade, back up and restore a service's database.",
     "weights": "Fetch the real SmolLM2 weights and check them.",

@@ -126,13 +126,17 @@ def test_a_compile_in_each_request_is_found_also_by_a_search_that_was_killed(rep
     """SIGKILL costs the measurement under way; a commit that does not run is passed over."""
     wanted = (CASE, "compiles_steady", "--good", "HEAD~6", "--out", str(tmp_path), "--json")
     environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    with subprocess.Popen(
-        command_line(*wanted), cwd=repository, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as first:
+    said = (tmp_path / "said").open("w")
+    with (
+        said,
+        subprocess.Popen(
+            command_line(*wanted), cwd=repository, env=environ, stdout=subprocess.DEVNULL, stderr=said
+        ) as first,
+    ):
         end = time.monotonic() + 120
         while not (kept := _state(tmp_path)).get("answers"):
             assert time.monotonic() < end
-            assert first.poll() is None
+            assert first.poll() is None, (tmp_path / "said").read_text()
             time.sleep(0.05)
         first.send_signal(signal.SIGKILL)
     assert not kept["end"]

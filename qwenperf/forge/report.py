@@ -20,7 +20,7 @@ SUCCESS, FAILURE, NEUTRAL, CANCELLED = "success", "failure", "neutral", "cancell
 _INTERRUPTED = 130
 _PAGES, _A_PAGE, _TRIES = 30, 100, 3
 _TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
-_CUT = "\n\nMore does not fit here.\n"
+_CUT = "\nMore does not fit here.\n"
 _TITLE = 255
 
 

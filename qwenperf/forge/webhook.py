@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from qwenperf.errors import UsageError
-from qwenperf.forge.api import ForgeError
+from qwenperf.forge.api import ForgeError, trust
 
 if TYPE_CHECKING:
     import httpx
@@ -53,7 +53,7 @@ class Webhook:
             raise UsageError(f"{self.url!r} is no address of the web.", advice="Give https://HOST/PATH.")
         body, name = json.dumps(payload, allow_nan=False).encode(), str(uuid.uuid4())
         ends = self.clock() + self.patience_s
-        with httpx.Client(timeout=_TIMEOUT_S) as client:
+        with httpx.Client(verify=trust(), timeout=_TIMEOUT_S) as client:
             for attempt in range(1_000):
                 why = self._once(client, event, name, body)
                 if not why:

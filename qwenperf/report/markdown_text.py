@@ -14,7 +14,8 @@ import unicodedata
 _PUNCTUATION = re.compile(r"([!\"#$&()*+.:<=>@\[\\\]^_`{|}~-])")
 _BREAK = "\N{ZERO WIDTH SPACE}"
 _LOOKED_FOR = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=\S)|(?<=\bwww)(?=\.)|(?<=\bGH)(?=-\d)", re.IGNORECASE)
-_COMMIT = re.compile(r"\b([0-9a-f]{6})(?=[0-9a-f]+\b)", re.IGNORECASE)
+_COMMIT = re.compile(r"\b[0-9a-f]{7,}\b", re.IGNORECASE)
+_SIX = re.compile(r"(.{6})(?=.)")
 _CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -27,7 +28,8 @@ def line(text: str, most: int = 300) -> str:
 
 def prose(text: str, most: int = 300) -> str:
     """Return ``text`` as one line of Markdown that says just that."""
-    broken = _COMMIT.sub(rf"\1{_BREAK}", _LOOKED_FOR.sub(_BREAK, line(text, most)))
+    broken = _LOOKED_FOR.sub(_BREAK, line(text, most))
+    broken = _COMMIT.sub(lambda found: _SIX.sub(rf"\1{_BREAK}", found[0]), broken)
     return _PUNCTUATION.sub(r"\\\1", broken)
 
 

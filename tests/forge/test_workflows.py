@@ -1,0 +1,74 @@
+"""The action and the workflows to copy: what they may do, and that their script works."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from qwenperf.schema.codec import dumps
+
+ACTION = ".github/actions/qwenperf/action.yml"
+EXAMPLES = ("examples/github/measure.yml", "examples/github/report.yml")
+
+
+def workflow(repository, name):
+    """Return a workflow as data; YAML reads `on` as a truth value."""
+    found = yaml.safe_load((repository / name).read_text())
+    return {"on" if key is True else key: value for key, value in found.items()}
+
+
+def test_the_examples_pass_the_audit(repository):
+    """As our own workflows do."""
+    zizmor = Path(sys.executable).with_name("zizmor")
+    command = [zizmor, "--offline", "--quiet", "--no-progress", *EXAMPLES, ACTION]
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_may_no_more_than_it_needs(repository, name):
+    """Who runs a stranger's code may write nothing; who may write runs none."""
+    found = workflow(repository, name)
+    (job,) = found["jobs"].values()
+    uses = [step["uses"].partition("@")[0] for step in job["steps"]]
+    measures = "pull_request" in found["on"]
+    assert found["permissions"] == {}
+    assert ("write" in job["permissions"].values(), "actions/checkout" in uses) == (not measures, measures)
+    assert all(("token" in step.get("with", {})) != measures for step in job["steps"] if "qwenperf" in step["uses"])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_names_inputs_that_the_action_has(repository, name):
+    """A misspelt input is ignored by GitHub, with a warning that nobody reads."""
+    inputs = yaml.safe_load((repository / ACTION).read_text())["inputs"]
+    (job,) = workflow(repository, name)["jobs"].values()
+    (given,) = [step["with"] for step in job["steps"] if "qwenperf" in step["uses"]]
+    assert given.keys() <= inputs.keys()
+
+
+def test_the_actions_that_we_use_are_pinned_once(repository):
+    """The commits that CI uses, so that they are raised together."""
+    pinned = (repository / ".github/workflows/ci.yml").read_text()
+    for name in (ACTION, *EXAMPLES):
+        text = (repository / name).read_text()
+        used = [line.split("uses: ")[1] for line in text.splitlines() if "uses: actions/" in line]
+        assert all(one in pinned for one in used), name
+
+
+def test_the_script_of_the_action_runs_the_command(repository, tmp_path, samples_of_report):
+    """Words are split at spaces and nothing in them is run; the exit code is the command's."""
+    (tmp_path / "run.json").write_text(dumps(samples_of_report.run()))
+    steps = yaml.safe_load((repository / ACTION).read_text())["runs"]["steps"]
+    (script,) = [step["run"] for step in steps if step.get("name") == "Run it"]
+    told = "github . --dry-run --repository acme/engine --sha " + "a" * 40 + " --name $(touch${IFS}pwned)"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(tmp_path), "ARGUMENTS": told, "JAX_PLATFORMS": "cpu"}
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)[0]["body"]["name"] == "$(touch${IFS}pwned)"
+    assert not (tmp_path / "pwned").exists()

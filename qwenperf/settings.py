@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from qwenperf.errors import ConfigError, UnknownNameError, nearest_advice
@@ -107,6 +108,16 @@ def from_flags(flags: Mapping[str, Any]) -> Origin:
     given = {name: value for name, value in flags.items() if value is not None}
     names = {name: f"--{_key(name)}" for name in given}
     return Origin(values={name: _read(name, value, names[name]) for name, value in given.items()}, names=names)
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of what may be deleted at any time: ``QWENPERF_CACHE``, else as the XDG base directory says.
+
+    Raises:
+      RuntimeError: nothing says it, and this user has no home.
+    """
+    given = environ.get("QWENPERF_CACHE")
+    return Path(given) if given else Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"
 
 
 def _key(name: str) -> str:

@@ -28,9 +28,9 @@ from typing import Any
 
 import qwenperf
 from qwenperf.errors import RecordError
-from qwenperf.models.weights import cache_folder
 from qwenperf.schema.analysis import AotCase, TargetRecord
 from qwenperf.schema.codec import aot_case_from_json, to_json
+from qwenperf.settings import cache_folder
 
 _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TPU_LIBRARY_PATH")
 _PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "TPU_")
@@ -49,7 +49,7 @@ _KEPT_S = 30 * 24 * 3600
 
 def folder() -> Path:
     """Return where records are kept, below everything else that is."""
-    return cache_folder() / "aot"
+    return cache_folder(os.environ) / "aot"
 
 
 def key(

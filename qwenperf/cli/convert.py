@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from qwenperf.cli.files import is_there, named_path, read_text, reason
+from qwenperf.cli.files import is_there, named_path, read_text
+from qwenperf.cli.foreign_files import read_place
 from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
-from qwenperf.cli.saved_run import RECORD
 from qwenperf.cli.streams import say
-from qwenperf.errors import FormatError, OutputError, UsageError
-from qwenperf.formats.convert import FORMATS, OWN, READABLE, WRITABLE, read, write
-from qwenperf.formats.foreign import Told, moment
+from qwenperf.errors import OutputError, UsageError
+from qwenperf.formats.convert import FORMATS, OWN, READABLE, WRITABLE, write
+from qwenperf.formats.foreign import moment
 from qwenperf.formats.place import Document
 from qwenperf.lab.run_folder import write_text, writing
 from qwenperf.schema.records import RunRecord
-
-_ASV_FILES = ("benchmarks.json", "machine.json")
 
 
 @click.command("convert", epilog=f"Formats: {'; '.join(f'{one.name}: {one.about}' for one in FORMATS.values())}.")
@@ -57,8 +54,9 @@ def command(files: tuple[Path, ...], out: Path | None, as_json: bool, **flags: A
     Runs of other tools are runs like ours: history, service and reports take them. Their metrics keep their names and
     units.
     """
-    flags |= {name: _time(name, flags[name]) for name in ("at", "committed_at")}
-    runs = [run for file in files for run in _read(file, flags)]
+    told = {name: _time(name, flags[name]) for name in ("at", "committed_at")}
+    told |= {name: flags[name] for name in ("commit", "suite")}
+    runs = [run for file in files for run in read_place(file, flags["source"] or "", **told)]
     for run in runs:
         for finding in run.findings if run.extra.get("source") else ():
             say(f"qwenperf: note: {finding.message} {finding.advice}".rstrip())
@@ -80,52 +78,6 @@ def _time(name: str, text: str) -> str:
     except ValueError:
         option = f"--{name.replace('_', '-')}"
         raise UsageError(f"{option} is {text!r}, which is no time.", advice="Write 2026-01-31T23:59:59Z.") from None
-
-
-def _read(place: Path, flags: dict[str, Any]) -> tuple[RunRecord, ...]:
-    documents = [_document(file) for file in _files(place)]
-    newest = max(file.stat().st_mtime for file in _files(place))
-    told = Told(
-        modified_at=datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds"),
-        at=flags["at"],
-        commit=flags["commit"],
-        committed_at=flags["committed_at"],
-        suite=flags["suite"],
-    )
-    return read(documents, told, flags["source"] or "")
-
-
-def _document(file: Path) -> Document:
-    try:
-        return Document(name=str(file), text=read_text(file))
-    except (OSError, ValueError) as error:
-        raise FormatError(f"cannot read {file}: {reason(error)}.", advice="Give a file of another tool.") from error
-
-
-def _files(place: Path) -> list[Path]:
-    """Return the files that a name means: one, a run's, or all of a folder of runs or of asv's results.
-
-    Raises:
-      FormatError: nothing there, or nothing in it that is known.
-    """
-    if not is_there(place):
-        raise FormatError(f"{place} is not there.", advice="Give a file, a run's folder or asv's results folder.")
-    if not place.is_dir():
-        return [place, *_beside(place)]
-    if (place / RECORD).is_file():
-        return [place / RECORD]
-    found = sorted(place.glob(f"*/{RECORD}")) or sorted(place.rglob("*.json"))
-    if not found:
-        raise FormatError(f"there is no run and no JSON in {place}.", advice="Give a file that another tool wrote.")
-    return found
-
-
-def _beside(file: Path) -> Iterator[Path]:
-    """Yield what says the units and the machine of a result file of asv's."""
-    if file.suffix == ".json" and file.name not in _ASV_FILES and (file.parent / _ASV_FILES[1]).is_file():
-        for other in (file.parent.parent / _ASV_FILES[0], file.parent / _ASV_FILES[1]):
-            if other.is_file():
-                yield other
 
 
 def _save(documents: Sequence[Document], target: str, out: Path | None, *, force: bool) -> list[str]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from qwenperf import units
-from qwenperf.cli.files import named_path, read_text, reason
+from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
 from qwenperf.cli.streams import say, verdict_survives
-from qwenperf.errors import QwenperfError, RecordError, UsageError
+from qwenperf.errors import QwenperfError, UsageError
 from qwenperf.gate.verdict import strongest
+from qwenperf.settings import cache_folder
 
 if TYPE_CHECKING:
     from qwenperf.store.delivery import Delivery
@@ -129,24 +129,19 @@ def _parcels(place: Path, options: dict[str, Any]) -> Iterator[Parcel]:
 
 
 def _foreign(place: Path, kind: str) -> Iterator[Parcel]:
-    from qwenperf.formats.convert import read
-    from qwenperf.formats.foreign import Told
-    from qwenperf.formats.place import Document
+    from qwenperf.cli.foreign_files import read_place
     from qwenperf.schema.codec import to_json
     from qwenperf.store.parcels import pack
 
-    try:
-        text = read_text(place)
-        written = datetime.fromtimestamp(place.stat().st_mtime, UTC).isoformat()
-    except (OSError, ValueError) as error:
-        raise RecordError(f"cannot read {place}: {reason(error)}.") from error
-    for run in read([Document(name=str(place), text=text)], Told(modified_at=written), kind):
+    for run in read_place(place, kind):
         yield pack(to_json(run), run.id)
 
 
 def _spool_folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "qwenperf" / "spool"
+    try:
+        return cache_folder(os.environ) / "spool"
+    except RuntimeError as error:
+        raise UsageError(f"there is no folder to keep runs in: {error}.", advice="Name one: --spool-folder.") from error
 
 
 def _line(done: Delivery) -> str:
@@ -162,4 +157,4 @@ def _line(done: Delivery) -> str:
 
 
 def _address(url: str, record: Any) -> str:
-    return f"{url.rstrip('/')}{record['page']}"
+    return f"{url.rstrip('/')}{record.get('page', '')}"

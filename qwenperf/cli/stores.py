@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     History = DirectoryStore | ServiceHistory
 
+_BY_HAND = ("--store", "QWENPERF_STORE")
+
 store_option = click.option(
     "--store",
     "store_url",
@@ -36,7 +38,7 @@ def find_store(url: str | None) -> DirectoryStore:
     from qwenperf.store.directory import open_store
     from qwenperf.store.service_history import service_address
 
-    place, aliases = _meant(url)
+    place, aliases, _ = _meant(url)
     if service_address(place) is not None:
         advice = "`qwenperf push` sends runs to a service, and `qwenperf history` shows them."
         raise StoreError(f"{place} is a service; this wants a folder of runs, or a URL of one.", advice=advice)
@@ -48,16 +50,29 @@ def find_history(url: str | None) -> History:
     from qwenperf.store.aliases import read_aliases
     from qwenperf.store.service_history import open_service
 
-    place, aliases = _meant(url)
-    service = open_service(place, os.environ.get("QWENPERF_TOKEN", ""), read_aliases(aliases))
+    place, aliases, origin = _meant(url)
+    service = open_service(place, _token(place, origin), read_aliases(aliases))
     return service or find_store(url)
 
 
-def _meant(url: str | None) -> tuple[str, tuple[Any, str]]:
-    """Return the store that is meant, and the project's table of aliases with its origin."""
+def _token(place: str, origin: str) -> str:
+    """Return the token for a service; none where a file of the checkout names it, which a pull request can change."""
+    from qwenperf.store.service_history import service_address
+
+    token, address = os.environ.get("QWENPERF_TOKEN", ""), service_address(place)
+    known = os.environ.get("QWENPERF_URL", "").rstrip("/")
+    if not token or address is None or origin in _BY_HAND or address[0] == known:
+        return token
+    say(f"qwenperf: warning: QWENPERF_TOKEN is not sent to {address[0]}, which {origin} names: set QWENPERF_URL to it.")
+    return ""
+
+
+def _meant(url: str | None) -> tuple[str, tuple[Any, str], str]:
+    """Return the store that is meant, the project's table of aliases with its origin, and who named the store."""
     project = find_project(Path.cwd())
     settings = project.settings({"store": url})
-    return settings.store or settings.out, (project.table.get("aliases", {}), f"{project.file} [tool.qwenperf.aliases]")
+    aliases = (project.table.get("aliases", {}), f"{project.file} [tool.qwenperf.aliases]")
+    return settings.store or settings.out, aliases, settings.origins["store"]
 
 
 def warn_of_problems(store: History) -> None:

@@ -33,6 +33,9 @@ TYPES = {
 """By type of a benchmark, the name of its metric and the unit that asv leaves to be understood."""
 
 _PREFIXES = {"timeraw_": "time", "time_": "time", "mem_": "memory", "peakmem_": "peakmemory", "track_": "track"}
+SHOWN = "shown_"
+"""What rises when it improves is named ``track_shown_*`` by our writer and our suites."""
+
 _UNITS = {"seconds": "s"}
 _STATS = ("q_25", "q_75", "number", "repeat")
 _PER_CASE = {"result", "samples", "stats_ci_99_a", "stats_ci_99_b", *(f"stats_{key}" for key in _STATS)}
@@ -124,9 +127,9 @@ def _unstated(name: str) -> Benchmark:
     last = name.rsplit(".", 1)[-1]
     kind = next((kind for prefix, kind in _PREFIXES.items() if last.startswith(prefix)), "track")
     unit = TYPES[kind][1]
-    return Benchmark(
-        name=name, type=kind, unit=unit, direction=_direction(unit), version=None, param_names=(), stated={}
-    )
+    unknown = Direction.HIGHER if last.startswith(f"track_{SHOWN}") else Direction.NONE
+    direction = unknown if kind == "track" else _direction(unit)
+    return Benchmark(name=name, type=kind, unit=unit, direction=direction, version=None, param_names=(), stated={})
 
 
 def _run(place: Place, known: Mapping[str, Benchmark], machines: Mapping[str, Mapping[str, Any]], told: Told) -> Run:

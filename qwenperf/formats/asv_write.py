@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qwenperf.errors import FormatError
-from qwenperf.formats.asv_read import COVERAGE, ENDS, LAYOUT, TOOL, TYPES
-from qwenperf.formats.foreign import ms_of_moment, source_of
+from qwenperf.formats.asv_read import COVERAGE, ENDS, LAYOUT, SHOWN, TOOL, TYPES
+from qwenperf.formats.foreign import ms_of, ms_of_moment, source_of
 from qwenperf.formats.place import Document
 from qwenperf.schema.metrics import Direction
 from qwenperf.schema.records import CaseRecord, Metric, RunRecord, Status
@@ -25,7 +25,6 @@ COLUMNS = (
     "result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b", "stats_q_25",
     "stats_q_75", "stats_number", "stats_repeat", "samples", "profile",
 )  # fmt: skip
-SHOWN = "shown_"
 VERSION = "1"
 _PACKAGES = ("jax", "jaxlib", "libtpu")
 
@@ -89,7 +88,7 @@ def _commit(run: RunRecord) -> tuple[str, int]:
         raise FormatError(
             f"run {run.id} says {what}; asv keeps results by commit.", advice="Say --commit when reading."
         )
-    return str(sha), ms_of_moment(str(date))
+    return str(sha), ms_of_moment(str(date), f"run {run.id}: commit.committed_at")
 
 
 def _own_row(run: RunRecord, name: str, kept: Mapping[str, Any], benchmarks: dict[str, Any]) -> list[Any]:
@@ -117,7 +116,7 @@ def _rows(run: RunRecord, benchmarks: dict[str, Any]) -> dict[str, list[Any]]:
         axis = [repr(case.id) for case in cases]
         entry = benchmarks.setdefault(key, _entry(key, first))
         entry["params"][0] += [value for value in axis if value not in entry["params"][0]]
-        rows[key] = _row(cases, [axis], {"version": VERSION, "started_at": ms_of_moment(run.created_at)}, name)
+        rows[key] = _row(cases, [axis], {"version": VERSION, "started_at": ms_of(run)}, name)
     return rows
 
 

@@ -104,7 +104,19 @@ def moment(text: str) -> str:
       ValueError: no time.
     """
     when = datetime.fromisoformat(text)
-    return (when.replace(tzinfo=UTC) if when.tzinfo is None else when).astimezone(UTC).isoformat()
+    try:
+        return (when.replace(tzinfo=UTC) if when.tzinfo is None else when).astimezone(UTC).isoformat()
+    except OverflowError:
+        raise ValueError(f"{text!r} is before or after all years") from None
+
+
+def time_of(run: RunRecord, source: str = "") -> str:
+    """Return when a run was measured as ``moment`` does.
+
+    Raises:
+      FormatError: it says no time.
+    """
+    return _said_time(run.created_at, f"{source or f'run {run.id}'}: created_at")
 
 
 def moment_at(place: Place) -> str:
@@ -123,9 +135,26 @@ def moment_of_ms(place: Place) -> str:
         raise place.wrong("a number of milliseconds since 1970") from None
 
 
-def ms_of_moment(text: str) -> int:
-    """Return ISO 8601 as milliseconds since 1970."""
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
+def ms_of_moment(text: str, name: str) -> int:
+    """Return ISO 8601 as milliseconds since 1970; a time without a zone is in UTC.
+
+    Raises:
+      FormatError: no time; ``name`` says whose.
+    """
+    return round(datetime.fromisoformat(_said_time(text, name)).timestamp() * 1000)
+
+
+def ms_of(run: RunRecord) -> int:
+    """Return when a run was measured in milliseconds since 1970; errors as ``time_of``."""
+    return ms_of_moment(run.created_at, f"run {run.id}: created_at")
+
+
+def _said_time(text: str, name: str) -> str:
+    try:
+        return moment(text)
+    except ValueError:
+        advice = "It is written like 2026-11-28T08:30:00+00:00."
+        raise FormatError(f"{name} is {text!r}, which is no time.", advice=advice) from None
 
 
 def source_of(run: RunRecord, tool: str) -> Mapping[str, Any]:
@@ -150,7 +179,7 @@ def commit_of(source: str, said: Mapping[str, Any], told: Told) -> dict[str, Any
 
 def own_run(run: RunRecord, told: Told, source: str) -> RunRecord:
     """Return a run of ours with the commit and the suite that the caller says; errors as ``make_run``."""
-    _agree(source, "time", told.at, moment(run.created_at))
+    _agree(source, "time", told.at, time_of(run, source))
     return replace(run, commit=commit_of(source, run.commit, told), suite=told.suite or run.suite)
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from qwenperf.errors import FormatError
-from qwenperf.formats.foreign import Told, make_run, metric, moment_at, moment_of_ms, ms_of_moment, source_of
+from qwenperf.formats.foreign import Told, make_run, metric, moment_at, moment_of_ms, ms_of, source_of
 from qwenperf.formats.place import Document, Place, parse, to_text
 from qwenperf.schema.metrics import Direction
 from qwenperf.schema.records import CaseRecord, Finding, RunRecord, Severity, Status
@@ -162,7 +162,7 @@ def write_dashboard(runs: Sequence[RunRecord]) -> tuple[Document, ...]:
     for run in runs:
         for suite, tool, benches in _suites(run):
             entries.setdefault(suite, []).append(_written(run, tool, benches))
-    last = max((ms_of_moment(run.created_at) for run in runs), default=0)
+    last = max((ms_of(run) for run in runs), default=0)
     repository = next((one for run in runs if (one := source_of(run, DASHBOARD).get("repository"))), "")
     data = {"lastUpdate": last, "repoUrl": repository, "entries": entries}
     return (Document(name="", text=PREFIX + to_text(data, indent=2)),)
@@ -197,7 +197,7 @@ def _written(run: RunRecord, tool: str, benches: list[dict[str, Any]]) -> dict[s
     }
     return {
         "commit": source.get("commit", commit),
-        "date": source.get("date", ms_of_moment(run.created_at)),
+        "date": source.get("date", ms_of(run)),
         "tool": tool,
         "benches": benches,
         **source.get("entry", {}),

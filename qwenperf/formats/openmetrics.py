@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from qwenperf.errors import FormatError
+from qwenperf.formats.foreign import time_of
 from qwenperf.formats.place import Document
 from qwenperf.schema.metrics import REGISTRY
 from qwenperf.schema.records import CaseRecord, RunRecord
@@ -59,4 +60,4 @@ def _escape(text: str) -> str:
 
 
 def _time(run: RunRecord) -> str:
-    return f"{datetime.fromisoformat(run.created_at).timestamp():.3f}"
+    return f"{datetime.fromisoformat(time_of(run)).timestamp():.3f}"

@@ -24,7 +24,7 @@ from qwenperf.errors import EnvironmentUnfitError, MeasurementError, UsageError
 from qwenperf.lab.commit import describe_commit
 from qwenperf.lab.interpreters import find_uv
 from qwenperf.lab.sides import Side
-from qwenperf.models.weights import cache_folder
+from qwenperf.settings import cache_folder
 
 WORKING_TREE = "."
 """The revision that is the checkout as it lies there, changes and all."""

@@ -27,6 +27,7 @@ from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
 from qwenperf.measure.environment import busy, last_level_cache_bytes, usable_cores
 from qwenperf.schema.records import Roofline
+from qwenperf.settings import cache_folder
 
 MAX_AGE_S = 7 * 24 * 3600.0
 _BUSY_AGE_S = 3600.0
@@ -156,9 +157,7 @@ def _product_rate(clock: Clock, dtype: Any) -> _Best:
 
 
 def _default_cache_dir() -> Path:
-    given = os.environ.get("QWENPERF_CACHE")
-    root = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"
-    return root / "roofline"
+    return cache_folder(os.environ) / "roofline"
 
 
 def _load(file: Path, oldest: float, newest: float) -> Roofline | None:

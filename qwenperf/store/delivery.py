@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,14 @@ def deliver(parcel: Parcel, service: Service, project: str, spool: Spool) -> Del
     """Send a parcel; keep it where the service cannot be reached, or refuses what it may take later."""
     try:
         sent = RemoteStore(service, project).send(parcel)
+        return Delivery(
+            name=parcel.name,
+            fate=Fate.SENT if sent.created else Fate.ALREADY,
+            records=sent.records,
+            files=sent.files,
+            file_bytes=sent.file_bytes,
+            removed=parcel.removed,
+        )
     except UnreachableError as error:
         return _kept(parcel, service, project, spool, error)
     except RefusedError as error:
@@ -59,25 +67,19 @@ def deliver(parcel: Parcel, service: Service, project: str, spool: Spool) -> Del
         return _lost(parcel, Fate.REFUSED, error)
     except StoreError as error:
         return _lost(parcel, Fate.LOST, error)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         told = StoreError(f"{service.url} does not answer as a service of qwenperf: {error}.")
         return _kept(parcel, service, project, spool, told)
-    return Delivery(
-        name=parcel.name,
-        fate=Fate.SENT if sent.created else Fate.ALREADY,
-        records=sent.records,
-        files=sent.files,
-        file_bytes=sent.file_bytes,
-        removed=parcel.removed,
-    )
 
 
 def drain(service: Service, spool: Spool) -> list[Delivery]:
-    """Send everything that waits for this service; what it takes, and what it will never take, waits no more."""
+    """Send everything that waits for this service; what it takes waits no more, what it will never take lies aside."""
     found: list[Delivery] = []
     for spooled in spool.waiting():
         if spooled.url.rstrip("/") == service.url.rstrip("/"):
             done = deliver(spooled.parcel, service, spooled.project, spool)
+            if done.fate is Fate.REFUSED:
+                done = replace(done, message=f"{done.message} It was put aside in {spool.set_aside(spooled)}.")
             found.append(done)
             if done.fate in {Fate.SENT, Fate.ALREADY}:
                 spool.drop(spooled)

@@ -138,8 +138,9 @@ class DirectoryStore:
 
     def refresh(self) -> None:
         """Bring the index up to date with the folders: read what is new or has changed, forget what is gone."""
-        there = self.place.listing()
+        # In this order: what another process adds and indexes in between is not taken for gone.
         known = self._index.stamps()
+        there = self.place.listing()
         self._index.drop([folder for folder in known if folder not in there])
         known = self._index.stamps()
         new = sorted(folder for folder, stamp in there.items() if known.get(folder) != stamp)

@@ -90,7 +90,7 @@ class Service:
                 raise StoreError(f"{self.url} is no address: {error}.", advice="Give http://HOST:PORT.") from error
             except httpx.UnsupportedProtocol as error:
                 raise StoreError(f"{self.url} is no address of the web.", advice="Give https://HOST.") from error
-            except httpx.TransportError as error:
+            except httpx.HTTPError as error:  # also an answer that is cut short or garbled
                 why = str(error) or type(error).__name__
             else:
                 if answer.status_code not in _LATER:

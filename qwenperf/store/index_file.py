@@ -7,6 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+from qwenperf.settings import cache_folder
 from qwenperf.store import tables
 
 _WAIT_S = 60.0
@@ -19,10 +20,8 @@ def index_file(url: str) -> Path | None:
     The version of the tables is part of the name, so that two versions of qwenperf do not replace each other's.
     ``None``: there is no such folder and none can be made.
     """
-    given = os.environ.get("QWENPERF_CACHE")
     try:
-        cache = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qwenperf"
-        folder = cache / "stores"
+        folder = cache_folder(os.environ) / "stores"
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):
         return None

@@ -5,6 +5,7 @@
     <spool>/<content>-<name>/parcel.json          where it goes, and which files there are
                              record.json          the record, scrubbed
                              files/...            links to, or copies of, its traces
+    <spool>/refused/...      what the service will not take, the same way
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from qwenperf.store.scrub import scrub
 
 RECORDS = ("run.json", "comparison.json")
 _TRACES = "plugins/profile"
-_PARCEL, _RECORD, _FILES = "parcel.json", "record.json", "files"
+_PARCEL, _RECORD, _FILES, _REFUSED = "parcel.json", "record.json", "files", "refused"
 _SIZE_LIMIT = 256_000_000
 _BLOCK = 1 << 20
 
@@ -47,9 +48,16 @@ class Parcel:
 
 
 def pack(document: Mapping[str, Any], name: str, files: Mapping[str, Path] | None = None, **query: str) -> Parcel:
-    """Return a record as a parcel, without secrets."""
-    clean, removed = scrub(document)
-    data = json.dumps(clean, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    """Return a record as a parcel, without secrets.
+
+    Raises:
+      RecordError: it cannot be written as JSON: a number that is not finite, lists in lists without end.
+    """
+    try:
+        clean, removed = scrub(document)
+        data = json.dumps(clean, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{name} cannot be sent: {error}.") from error
     return Parcel(name=name, data=data, files=dict(files or {}), query=query, removed=removed)
 
 
@@ -122,7 +130,7 @@ class Spool:
         Raises:
           OutputError: the spool cannot be written to.
         """
-        goes = hashlib.sha256(f"{url}\n{project}".encode()).hexdigest()[:8]
+        goes = hashlib.sha256(f"{url.rstrip('/')}\n{project}".encode()).hexdigest()[:8]
         target = self.folder / f"{parcel.key}-{goes}"
         if target.is_dir():
             return target
@@ -150,6 +158,16 @@ class Spool:
         folders = (path for path in self.folder.glob("*/") if (path / _PARCEL).is_file())
         for folder in sorted(folders, key=lambda path: (path / _PARCEL).stat().st_mtime):
             yield _read(folder)
+
+    def set_aside(self, spooled: Spooled) -> Path:
+        """Let a parcel wait no more but keep it, and return where; where that cannot be done it waits on."""
+        target = self.folder / _REFUSED / spooled.folder.name
+        try:
+            target.parent.mkdir(exist_ok=True)
+            spooled.folder.rename(target)
+        except OSError:
+            return spooled.folder
+        return target
 
     def drop(self, spooled: Spooled) -> None:
         """Forget what was sent."""

@@ -108,7 +108,7 @@ class RemoteStore:
             rows = [_stored(row) for row in page["runs"]]
             found += [row for row in rows if window.since is None or row.at >= window.since.timestamp()]
             cursor = page["next"]
-            if cursor is None or (window.since is not None and len(found) and rows[-1].at < window.since.timestamp()):
+            if cursor is None or (window.since is not None and rows and rows[-1].at < window.since.timestamp()):
                 break
         return found[: window.last][::-1]
 

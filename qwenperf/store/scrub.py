@@ -26,11 +26,20 @@ _LOOKS = re.compile(
     re.DOTALL,
 )
 
-_IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/@]+@")
+_IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)(?:[^\s/@:]*:[^\s/@]+|(?!git@)[^\s/@:?#]+)@")
 _BEARER = re.compile(r"\b((?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{12,}")
 
-_WHERE_NAMES_COUNT = ("environment", "env", "environ")
+_OPTION = re.compile(
+    r"(--?(?:(?:api|auth|access|hf|hub|github|gitlab|bearer)[_-]?)?(?:token|key|secret|passw(?:or)?d))(=\S+)?",
+    re.IGNORECASE,
+)
+"""Of a command line in a list; ``--new-tokens`` is none."""
+
+_WHERE_NAMES_COUNT = ("environment", "env", "environ", "env_vars")
 """Only there is a field with such a name a secret: elsewhere tokens are what a model reads and writes."""
+
+_FOREIGN = ("source", "params")
+"""Where asv keeps the environment of a run of its own: a field below another."""
 
 
 def scrub(document: Any) -> tuple[Any, int]:
@@ -43,18 +52,32 @@ class _Counted:
     def __init__(self) -> None:
         self.removed = 0
 
-    def clean(self, data: Any, *, named: bool) -> Any:
+    def clean(self, data: Any, *, named: bool, below: str = "") -> Any:
         if isinstance(data, Mapping):
-            return {key: self._entry(key, value, named=named) for key, value in data.items()}
+            return {key: self._entry(key, value, named=named, below=below) for key, value in data.items()}
         if isinstance(data, list):
-            return [self.clean(value, named=named) for value in data]
+            return self._words([self.clean(value, named=named) for value in data])
         return self._text(data) if isinstance(data, str) else data
 
-    def _entry(self, key: str, value: Any, *, named: bool) -> Any:
+    def _words(self, data: list[Any]) -> list[Any]:
+        """Take what follows an option for secrets out of a command line."""
+        clean = [*data]
+        for place, word in enumerate(data):
+            option = _OPTION.fullmatch(word) if isinstance(word, str) else None
+            if option is None:
+                continue
+            at = place if option[2] else place + 1
+            if at < len(data) and isinstance(data[at], str):
+                clean[at] = f"{option[1]}={REMOVED}" if option[2] else REMOVED
+                self.removed += clean[at] != data[at]
+        return clean
+
+    def _entry(self, key: str, value: Any, *, named: bool, below: str) -> Any:
         if named and value and isinstance(value, str | list | dict) and _NAMES.search(key):
             self.removed += 1
             return REMOVED
-        return self.clean(value, named=named or key.lower() in _WHERE_NAMES_COUNT)
+        named = named or key.lower() in _WHERE_NAMES_COUNT or (below, key) == _FOREIGN
+        return self.clean(value, named=named, below=key)
 
     def _text(self, text: str) -> str:
         if len(text) < 8:

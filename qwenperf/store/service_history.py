@@ -69,7 +69,11 @@ class ServiceHistory:
 
     def committed(self, prefix: str) -> list[tuple[str, float]]:
         """Return the commits that begin so, and when each was made in seconds since 1970."""
-        return list({run.commit: run.at for run in self._store.runs() if run.commit.startswith(prefix)}.items())
+        found: dict[str, float] = {}
+        for run in self._store.runs():
+            if run.committed_at and run.commit.startswith(prefix):
+                found[run.commit] = min(run.at, found.get(run.commit, run.at))
+        return list(found.items())
 
     def problems(self) -> list[Problem]:
         """Return nothing: a service takes in no run that it cannot read."""

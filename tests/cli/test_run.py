@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from qwenperf.cli import main
-from qwenperf.schema.codec import from_json, loads
+from qwenperf.schema.codec import dumps, from_json, loads
+from qwenperf.schema.records import metric
 
 
 @pytest.fixture(scope="session")
@@ -75,11 +77,15 @@ def test_what_the_processes_printed_is_in_logs(tiny_run):
     assert len(list((tiny_run.folder / "logs").iterdir())) == 2
 
 
-def test_gate_judges_a_saved_run_again(tiny_run, tmp_path):
+def test_gate_judges_a_saved_run_again(record, tmp_path):
     """Other budgets, other verdict: an impossible throughput fails with exit code 1 and says which gate."""
+    # Eight tokens on a loaded machine may have none.
+    rate = {"decode_tokens_per_s": metric("decode_tokens_per_s", 100.0)}
+    cases = tuple(replace(case, metrics={**case.metrics, **rate}) for case in record.cases)
+    (tmp_path / "run.json").write_text(dumps(replace(record, cases=cases)))
     budgets = tmp_path / "budgets.toml"
     budgets.write_text('[tool.qwenperf.budgets."tiny/cached/*"]\ndecode_tokens_per_s = { min = 1e12 }\n')
-    for place in (tiny_run.folder, tiny_run.folder / "run.json"):
+    for place in (tmp_path, tmp_path / "run.json"):
         result = CliRunner().invoke(main, ["gate", str(place), "--budgets", str(budgets)])
         assert result.exit_code == 1, result.stderr
         assert "FAIL: tiny/cached/b1-p4-n8-f32: throughput" in result.stdout.replace("\n", " ")

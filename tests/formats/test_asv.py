@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -297,3 +298,33 @@ def graphs(folder: Path) -> dict[str, str]:
     """Return what asv draws."""
     files = (folder / "html" / "graphs").rglob("*.json")
     return {str(file.relative_to(folder)): file.read_text() for file in files}
+
+
+def test_what_a_file_alone_does_not_say_is_a_fact():
+    """A number of no known unit may rise or fall: no alarm is made of it, but for what is named so that it rises."""
+    named = {"a.track_x": [[1.0], []], "a.track_shown_rate": [[1.0], []], "a.time_x": [[1.0], []]}
+    run = read(result=RESULT | {"results": named}, benchmarks=None)
+    directions = {case.id: one.direction for case in run.cases for one in case.metrics.values()}
+    expected = {"a.track_x": Direction.NONE, "a.track_shown_rate": Direction.HIGHER, "a.time_x": Direction.LOWER}
+    assert directions == expected
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Local time is not UTC."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_time_without_a_zone_is_in_utc_wherever_it_is_written():
+    """And what is no time is told with its key."""
+    commit = {"sha": "b" * 40, "committed_at": "2026-01-01T00:00:00"}
+    written = {one.name: json.loads(one.text) for one in asv_write.write([a_run(commit=commit)])}
+    assert [one["date"] for one in written.values() if "date" in one] == [1767225600000]
+    for bad in ("yesterday", "0001-01-01T00:00:00+23:00"):
+        with pytest.raises(FormatError, match=r"run r: commit\.committed_at is .*, which is no time"):
+            asv_write.write([a_run(commit=commit | {"committed_at": bad})])

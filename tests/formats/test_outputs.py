@@ -1,12 +1,13 @@
 """What is written and never read back: OpenMetrics for a scrape, JUnit for a CI system."""
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from qwenperf.errors import FormatError
-from qwenperf.formats import junit, openmetrics
+from qwenperf.formats import github_action, junit, openmetrics
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.records import CaseRecord, Metric, Outcome, RunRecord, Status, Verdict, metric
 
@@ -67,3 +68,13 @@ def test_verdicts_are_tests_and_what_was_not_measured_is_an_error():
     assert "never measured" in tests["d", "measured"].find("error").get("message")
     assert tests["a", "scaling"].find("skipped").get("message") == "inconclusive: noisy"
     assert tests["c", "measured"].get("time") == "1.500"
+
+
+def test_a_run_whose_time_is_none_is_told():
+    """By its id and key, for every format that writes a time; a time without a zone is in UTC."""
+    case = CaseRecord(id="a", spec={}, metrics={"tpot_s": metric("tpot_s", 0.25)})
+    (document,) = openmetrics.write([replace(a_run(case), created_at="2026-01-01T00:00:00")])
+    assert " 0.25 1767225600.000" in document.text
+    for write in (openmetrics.write, github_action.write_dashboard):
+        with pytest.raises(FormatError, match="run r1: created_at is 'soon', which is no time"):
+            write([replace(a_run(case, commit={"sha": "a"}), created_at="soon")])

@@ -351,3 +351,20 @@ def test_a_run_of_nothing_is_a_run(url, made):
     store = filled(url, made, [bare, made.run_of(0, metrics={"compile_s": metric("compile_s", 1.0)})])
     first = store.runs()[0]
     assert (first.run, first.environment, first.environment_class) == ("bare", "", "")
+
+
+def test_a_run_that_another_process_brings_while_folders_are_listed_stays_in_the_index(made, tmp_path, monkeypatch):
+    """Both share one index: what one of them did not see is not forgotten for the other."""
+    first, second = (filled(str(tmp_path / "store"), made, runs) for runs in ([made.run_of(0)], [made.run_of(1)]))
+    listing = first.place.listing
+
+    def slowly():
+        seen = listing()
+        second.add(made.source_of(made.run_of(2)))
+        assert len(second.runs()) == 3
+        return seen
+
+    assert len(second.runs()) == 2
+    monkeypatch.setattr(first.place, "listing", slowly)
+    first.refresh()
+    assert [run.run for run in second.runs()] == ["run-0000", "run-0001", "run-0002"]

@@ -58,6 +58,9 @@ def test_words_about_tokens_stay():
         ("postgresql://u:p%40q@db:5432/x", f"postgresql://{REMOVED}@db:5432/x"),
         ("Authorization: Bearer abcdefghijkl.mno", f"Authorization: Bearer {REMOVED}"),
         ("https://example.org:8080/a@b", "https://example.org:8080/a@b"),
+        ("https://abcdef@example.org/x", f"https://{REMOVED}@example.org/x"),
+        ("ssh://git@example.org/x", "ssh://git@example.org/x"),
+        ("https://example.org?mail=a@b", "https://example.org?mail=a@b"),
     ],
 )
 def test_variables_and_addresses_in_text_lose_their_secret_only(text, kept):
@@ -69,3 +72,24 @@ def test_a_private_key_is_removed_whole():
     """Also where it was cut off."""
     text = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc"
     assert scrub([f"log: {text}"])[0] == [f"log: {REMOVED}"]
+
+
+def test_the_environment_that_another_tool_kept_is_one():
+    """Where asv keeps variables, beside the copy in the run's own environment; parameters of benchmarks stay."""
+    document = {
+        "extra": {"source": {"env_vars": {"MY_API_KEY": "hunter2"}, "params": {"env-MY_TOKEN": "hunter2", "os": "a"}}},
+        "cases": [{"spec": {"params": {"token": "x", "key": "'a'"}}}],
+    }
+    clean, removed = scrub(document)
+    assert clean["extra"] == {
+        "source": {"env_vars": {"MY_API_KEY": REMOVED}, "params": {"env-MY_TOKEN": REMOVED, "os": "a"}}
+    }
+    assert (clean["cases"], removed) == (document["cases"], 2)
+
+
+def test_a_command_line_in_a_list_loses_what_follows_an_option_for_secrets():
+    """And no more: new tokens are numbers."""
+    words = ["qwenperf", "push", "--token", "abc", "--api-key=de", "--new-tokens", "8", "--hf-token"]
+    clean, removed = scrub({"argv": words})
+    assert clean["argv"] == ["qwenperf", "push", "--token", REMOVED, f"--api-key={REMOVED}", *words[5:]]
+    assert removed == 2

@@ -64,3 +64,14 @@ def test_two_cases_of_one_run_are_not_one(asked, made, tmp_path):
     made.write_run(tmp_path / "store", made.run_of(3, cases=both))
     with pytest.raises(StoreError, match="one run has two of the cases"):
         asked(a="b").series("b", "tpot_s")
+
+
+def test_a_commit_is_as_old_as_it_says(made, tmp_path):
+    """Not as old as a measurement of it that knows no better, and of two times the earlier counts."""
+    sha = f"{1:040x}"
+    late = {"sha": sha, "committed_at": "2026-02-01T00:00:00Z"}
+    for day, commit in ((0, {"sha": sha}), (1, {"sha": sha, "committed_at": "2026-01-01T00:00:00Z"}), (2, late)):
+        made.write_run(tmp_path / "store", made.run_of(day, commit=commit))
+    made.write_run(tmp_path / "store", made.run_of(3, commit={"sha": f"{3:040x}"}))
+    history = ServiceHistory(open_store(str(tmp_path / "store")), read_aliases())
+    assert history.committed("0") == [(sha, 1767225600.0)]

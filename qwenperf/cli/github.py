@@ -125,6 +125,7 @@ def _signed_in(flags: Mapping[str, Any], target: Target) -> tuple[GitHub, str]:
 def _judged(path: Path | None, flags: Mapping[str, Any], api: GitHub, target: Target) -> Judged:
     from qwenperf.cli.github_record import judged_archive, judged_place, unreadable
     from qwenperf.forge.artifact import fetch
+    from qwenperf.report.markdown_text import line
 
     link, noise, name = flags["details_url"] or _details_url(target), flags["inconclusive"], flags["artifact"]
     if path is not None:
@@ -133,7 +134,7 @@ def _judged(path: Path | None, flags: Mapping[str, Any], api: GitHub, target: Ta
         return judged_archive(fetch(api, target, name), f"artifact {name}", link, noise)
     except RecordError as error:
         # A required check that never comes would keep the pull request waiting: it comes, and is red.
-        say(f"qwenperf: error: {error}")
+        say(f"qwenperf: error: {line(str(error), 500)}")
         return unreadable(error, link)
 
 

@@ -78,7 +78,7 @@ def _judged(record: RunRecord | ComparisonRecord, source: str, link: str, inconc
         told = summary(record, link)
         found = remarks(record, _tracked())
         code = _exit_code(record, inconclusive)
-    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise RecordError(f"{source}: it holds what this version does not write: {error}.") from error
     return Judged(
         exit_code=code,

@@ -40,6 +40,7 @@ COMMANDS = {
     "store": "Keep runs in a folder or at a URL.",
     "push": "Send runs to a benchmark service.",
     "github": "Report a run or comparison on GitHub: a check, and a comment kept up to date.",
+    "webhook": "Send the verdict of a run or comparison to any address, signed.",
     "serve": "Start a benchmark service: one place for the runs of every machine.",
     "db": "Upgrade, back up and restore a service's database.",
     "weights": "Fetch the real SmolLM2 weights and check them.",

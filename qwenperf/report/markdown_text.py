@@ -20,9 +20,12 @@ _CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def line(text: str, most: int = 300) -> str:
-    """Return ``text`` as one line without what cannot be seen, such as marks that turn its direction."""
+    """Return ``text`` as one line without what cannot be seen, such as marks that turn its direction.
+
+    Nor does it hold ``##[``, with which a line in the log of a job begins a command to GitHub's runner.
+    """
     shown = "".join(one if one.isprintable() else " " for one in text[: 4 * most] if not _is_hidden(one))
-    told = " ".join(shown.split())
+    told = " ".join(shown.split()).replace("##[", "## [")
     return told if len(told) <= most else f"{told[: most - 1].rstrip()}{_CUT}"
 
 

@@ -1,6 +1,7 @@
 """Signed messages, over HTTP to a receiver that checks them."""
 
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -100,3 +101,10 @@ def test_an_address_must_be_one():
     """Before anything is sent."""
     with pytest.raises(UsageError, match="no address"):
         Webhook(url="file:///etc/passwd").send("run.judged", {})
+
+
+def test_the_example_of_the_page_holds(repository):
+    """What docs/github.md says of signatures."""
+    page = (repository / "docs" / "github.md").read_text("utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(example, "docs/github.md", "exec"), {})

@@ -88,6 +88,7 @@ def test_code_ends_where_it_ends(text):
 def test_what_cannot_be_seen_is_not_there():
     """Directions, zero widths and terminal codes go; too long is cut."""
     assert line("a\u202eb\u200bc\x1b[31m\ud800 d\r\ne") == "abc [31m d e"
+    assert line("a ##[add-mask]b") == "a ## [add-mask]b"
     assert line("x" * 500, 10) == "xxxxxxxxx\N{HORIZONTAL ELLIPSIS}"
     assert code("\u200b") == "-"
 

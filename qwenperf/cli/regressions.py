@@ -64,6 +64,7 @@ def accept_command(name: str, reason: str, *, store_url: str | None, as_json: bo
     """Accept the regression NAME: what follows is compared with its level."""
     from qwenperf.cli.regressions_find import read_known
     from qwenperf.gate.history_status import accept
+    from qwenperf.report.series_scale import printable
 
     store = find_store(store_url)
     record, now = read_known(store), datetime.now(UTC).isoformat(timespec="seconds")
@@ -76,7 +77,7 @@ def accept_command(name: str, reason: str, *, store_url: str | None, as_json: bo
     if as_json:
         write_json(to_json(done))
     else:
-        write_lines([f"accepted {done.id}: {done.metric} of {done.case}: {done.reason}"])
+        write_lines([printable(f"accepted {done.id}: {done.metric} of {done.case}: {done.reason}")])
     return 0
 
 
@@ -84,7 +85,7 @@ def _list(*, store_url: str | None, stale: str | None, as_json: bool, **asked: A
     from qwenperf.cli import regressions_find as find
     from qwenperf.cli.regressions_git import with_acceptance
     from qwenperf.cli.windows import read_window
-    from qwenperf.gate.history_status import merged
+    from qwenperf.gate.history_status import kept_meanwhile, merged
 
     if stale is not None and stale not in STALE:
         raise UnknownNameError("choice for --stale", stale, STALE)
@@ -104,17 +105,14 @@ def _list(*, store_url: str | None, stale: str | None, as_json: bool, **asked: A
         least=asked["least"],
     )
     warn_of_problems(store)
-    found = [
+    found = tuple(
         find.with_evidence(store, with_acceptance(Path.cwd(), one, stamp)) for one in merged(known.regressions, judged)
-    ]
-    _keep(store, replace(known, updated_at=stamp, regressions=tuple(found)))
+    )
+    latest = find.read_known(store)
+    found = kept_meanwhile(found, known.regressions, latest.regressions)
+    _keep(store, replace(latest, updated_at=stamp, regressions=found))
     better = [one for each in judged for one in each.improvements] if asked["improvements"] else []
-    wanted = {(each.series.case, each.series.metric) for each in judged}
-    listed = [
-        one
-        for one in (*found, *better)
-        if (one.case, one.metric) in wanted and (since is None or _is_since(one, since))
-    ]
+    listed = [one for one in (*find.shown(found, judged), *better) if since is None or _is_since(one, since)]
     listed.sort(key=lambda one: (_ORDER.index(one.status), one.cause is not Cause.CODE))
     silent = list(find.stale_series(judged, now))
     with verdict_survives():
@@ -150,7 +148,8 @@ def _keep(store: DirectoryStore, record: RegressionsRecord) -> None:
 def _is_since(one: Regression, since: datetime) -> bool:
     from qwenperf.gate.history_input import seconds
 
-    return seconds(one.measured_at) >= since.timestamp()
+    # What nobody knows the time of is listed: an alarm is not to be lost so.
+    return not seconds(one.began_at or one.measured_at) < since.timestamp()
 
 
 def _code(listed: Sequence[Regression], silent: Sequence[StaleSeries], stale: str | None) -> int:

@@ -17,13 +17,13 @@ from qwenperf.schema.metrics import Direction
 from qwenperf.schema.records import RunRecord
 from qwenperf.schema.regressions import NOTE, Cause, Regression, RegressionsRecord, RegressionStatus, loads
 from qwenperf.stats.history_stale import Stale, stale
+from qwenperf.store.rows import CANARIES
 from qwenperf.traces.diff import top_lines
 
 if TYPE_CHECKING:
     from qwenperf.store.base import Window
     from qwenperf.store.directory import DirectoryStore
 
-CANARIES = ("roofline_bytes_per_s", "roofline_flops_per_s")
 REPEATED = frozenset((
     "decode_tokens_per_s", "prefill_tokens_per_s", "request_tokens_per_s", "cold_tokens_per_s", "calls_per_s",
     "call_tokens_per_s", "mbu", "mfu", "dispatches_per_token", "flops_per_step", "flops_per_request",
@@ -96,6 +96,20 @@ def judge_all(
             judge_series(series, canaries=canaries, known=known, released_at=released_at, found_at=now, least=least)
         )
     return confirmed(judged)
+
+
+def shown(found: Sequence[Regression], judged: Sequence[Judged]) -> list[Regression]:
+    """Return what of a store's regressions belongs to these histories: accepted ones, and those of runs that they have.
+
+    What another branch has, another look keeps.
+    """
+    runs = {(each.series.case, each.series.metric): {point.run for point in each.series.points} for each in judged}
+    return [
+        one
+        for one in found
+        if (one.case, one.metric) in runs
+        and (one.status is RegressionStatus.ACCEPTED or one.run in runs[one.case, one.metric])
+    ]
 
 
 def stale_series(judged: Sequence[Judged], now: datetime) -> Iterator[StaleSeries]:

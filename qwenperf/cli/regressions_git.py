@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -12,6 +13,7 @@ from qwenperf.gate.excuses import TRAILER, from_trailers
 from qwenperf.schema.regressions import Cause, Form, Regression, RegressionStatus
 
 _TIMEOUT_S = 10
+_HASH = re.compile("[0-9a-fA-F]{7,64}")
 
 
 def last_release(folder: Path) -> str:
@@ -30,7 +32,8 @@ def with_acceptance(folder: Path, one: Regression, now: str) -> Regression:
     if one.status is not RegressionStatus.NEW or one.cause is not Cause.CODE or one.form is not Form.STEP:
         return one
     before = line[line.index(one.commit) - 1] if one.commit in one.commits else ""
-    if not before:
+    # Records are anybody's: what is no hash could be an option of git that writes files.
+    if not all(_HASH.fullmatch(sha) for sha in (before, one.commit)):
         return one
     told = _git(folder, "log", f"--format=%(trailers:key={TRAILER},valueonly)", f"{before}..{one.commit}", "--")
     try:

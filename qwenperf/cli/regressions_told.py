@@ -54,7 +54,8 @@ def _named(each: Judged) -> dict[str, Any]:
 
 def _crept(each: Judged) -> dict[str, Any]:
     size, low, high = each.crept or (0.0, 0.0, 0.0)
-    return {**_named(each), "size": size, "interval": [low, high]}
+    told = {"size": size, "interval": [low, high], "is_relative": each.is_relative, "unit": each.series.unit}
+    return {**_named(each), **told}
 
 
 def _stale(one: StaleSeries) -> dict[str, Any]:
@@ -70,6 +71,7 @@ def _lines(
     release: str,
 ) -> Iterator[Text]:
     from qwenperf.report.regressions import crept_line, regression_lines, summary_lines
+    from qwenperf.report.series_scale import printable
 
     for one in listed:
         yield from regression_lines(one)
@@ -78,5 +80,6 @@ def _lines(
     for case in silent:
         age, expected = (units.seconds(value) for value in (case.found.age_s, case.found.expected_s))
         many = f"{len(case.metrics)} metrics" if case.metrics[1:] else case.metrics[0]
-        yield Text(f"stale: {many} of {case.case}: last measured {case.last}, {age} ago; expected within {expected}")
+        told = f"stale: {many} of {case.case}: last measured {case.last}, {age} ago; expected within {expected}"
+        yield Text(printable(told))
     yield from summary_lines(judged, listed, store.url)

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from qwenperf.gate.history_cause import environment_cause, machine_cause
-from qwenperf.gate.history_input import Input, prepare
+from qwenperf.gate.history_certain import certain_changes
+from qwenperf.gate.history_input import MOST, Input, prepare
 from qwenperf.gate.history_record import Found, of_drift, of_shift, of_step, record
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.regressions import Cause, Form, Regression, RegressionStatus
 from qwenperf.schema.series import Series
 from qwenperf.stats.history import LEAST, Changes, find_changes
-from qwenperf.stats.history_exact import exact_changes
 from qwenperf.stats.history_noise import Noise
 
 _SHIFT_ALPHA = 0.01
@@ -33,7 +33,10 @@ class Judged:
       noise: deviation and correlation of single points, as shares where changes are; ``None`` without noise or points.
       crept: change since the release as a share or in the unit, with its interval, where it is for the worse and no
         single step; else ``None``.
+      is_relative: whether ``crept`` is a share.
       points: how many could be compared.
+      runs: those of them, in order.
+      settled: place among ``runs`` before which no step can be found, because what was before it is out of sight.
       left_out: how many could not: not finite, or of an environment that is seldom seen.
     """
 
@@ -42,7 +45,10 @@ class Judged:
     improvements: tuple[Regression, ...] = ()
     noise: Noise | None = None
     crept: tuple[float, float, float] | None = None
+    is_relative: bool = True
     points: int = 0
+    runs: tuple[str, ...] = ()
+    settled: int = 0
     left_out: int = 0
 
 
@@ -74,7 +80,7 @@ def judge_series(
         found = list(_timed(read, changes, canaries))
     else:
         changes = Changes()
-        found = list(_exact(read))
+        found = certain_changes(read)
     made = [record(read, one, found_at) for one in found]
     worse = [one for one in made if one.status is not RegressionStatus.IMPROVED]
     better = [one for one in made if one.status is RegressionStatus.IMPROVED]
@@ -85,7 +91,10 @@ def judge_series(
         improvements=() if neutral else tuple(better),
         noise=changes.noise if changes.noise and changes.noise.deviation else None,
         crept=None if neutral else _crept(read, changes),
+        is_relative=read.is_log,
         points=len(read.points),
+        runs=tuple(point.run for point in read.points),
+        settled=least if len(series.points) > MOST else 0,
         left_out=read.left_out,
     )
 
@@ -118,45 +127,17 @@ def _timed(read: Input, changes: Changes, canaries: Sequence[Series]) -> Iterato
         yield replace(one, explained=told)
 
 
-def _exact(read: Input) -> Iterator[Found]:
-    """Yield changes of a number without noise."""
-    steps, drifts = exact_changes(read.values)
-    for place in steps:
-        if place not in read.restarts:
-            yield _certain(read, Form.STEP, place, place, environment_cause(read, place))
-    for first, last in drifts:
-        if last > read.since:
-            yield _certain(read, Form.DRIFT, max(first, read.since), last, (Cause.CODE, ()))
-
-
-def _certain(read: Input, form: Form, place: int, last: int, told: tuple[Cause, tuple[str, ...]]) -> Found:
-    """Return a change that is certain: of a step at ``place``, of a drift from ``place`` to ``last``."""
-    before = float(read.values[place - 1] if form is Form.STEP else read.values[place])
-    change = float(read.values[last]) - before
-    first = place if form is Form.STEP else place + 1
-    return Found(
-        form=form,
-        place=place,
-        first=first,
-        last=last,
-        change=change,
-        low=change,
-        high=change,
-        p_value=0.0,
-        before=before,
-        cause=told[0],
-        explained=told[1],
-    )
-
-
 def _fixed(worse: Sequence[Regression], made: Sequence[Regression], read: Input) -> Iterator[Regression]:
-    """Mark the regressions that later steps took back, but for what their intervals leave open, half of it at most."""
+    """Mark the regressions that later steps took back, but for what their intervals leave open, half of it at most.
+
+    Only what has the same cause does: a faster machine or another environment mends no code.
+    """
     places = {point.run: place for place, point in enumerate(read.points)}
     steps = [one for one in made if one.form is Form.STEP]
     for one in worse:
-        later = [step for step in steps if places[step.run] > places[one.run]] if one.form is Form.STEP else []
+        later = [step for step in steps if step.cause is one.cause and places[step.run] > places[one.run]]
         left, taken = _change(one), None
-        for step in later:
+        for step in later if one.form is Form.STEP else ():
             left += _change(step)
             open_ = min(_half(one) + _half(step), abs(_change(one)) / 2)
             if left * read.worse <= open_:

@@ -32,17 +32,17 @@ def environment_cause(read: Input, place: int) -> tuple[Cause, tuple[str, ...]]:
 def machine_cause(
     read: Input, place: int, edges: tuple[int, int], change: float, canaries: Sequence[Series]
 ) -> tuple[Cause, tuple[str, ...]]:
-    """Say whether a canary became worse at ``place`` too, by at least half as much as the step.
+    """Say whether a canary changed at ``place`` too, to the same side and by at least half as much as the step.
 
     A canary is a series of what no change of the code touches, such as the roofline that each run measures. ``edges``
     are those of the levels before and after; ``change`` is that of logarithms.
     """
     if not read.is_log or not read.worse:
         return Cause.CODE, ()
-    told = []
+    told, side = [], 1 if change * read.worse > 0 else -1
     for canary in canaries:
         moved, p = _moved(read, place, edges, canary)
-        if p <= ALPHA and moved >= _SHARE * abs(change):
+        if p <= ALPHA and side * moved >= _SHARE * abs(change):
             share = np.expm1(-moved if canary.direction is Direction.HIGHER else moved)
             told.append(f"{canary.metric}, which no change of the code touches, changed by {share:+.1%} there")
     return (Cause.MACHINE, tuple(told)) if told else (Cause.CODE, ())

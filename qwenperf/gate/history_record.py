@@ -104,6 +104,7 @@ def record(read: Input, found: Found, found_at: str = "") -> Regression:
         run_before=points[max(found.first - 1, 0)].run,
         last_run=points[-1].run,
         measured_at=points[found.place].measured_at,
+        began_at=points[found.place].committed_at or points[found.place].measured_at,
         commit=points[found.place].commit,
         good=points[max(found.first - 1, 0)].commit,
         bad=points[found.last].commit,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from qwenperf.errors import UnknownNameError, UsageError
 from qwenperf.gate.history import Judged
 from qwenperf.schema.metrics import Kind
-from qwenperf.schema.regressions import Regression, RegressionStatus
+from qwenperf.schema.regressions import Form, Regression, RegressionStatus
 
 FAMILY_ALPHA = 0.05
 """Chance that any of all unchanged histories that are looked at together has a change reported."""
@@ -44,7 +44,8 @@ def merged(stored: Sequence[Regression], judged: Sequence[Judged]) -> tuple[Regr
     """Return the regressions of the store as they now are, in the order of the series and of their places.
 
     One that is found again keeps its name and when it was found. Accepted ones stay. Others that are not found again
-    are dropped where their run was looked at, for then they no longer stand, and kept where it was not.
+    are dropped where their run was looked at, for then they no longer stand, and kept where it was not: it is of
+    another branch, so old that a long history no longer shows it, or of an environment that has become rare.
     """
     left = list(stored)
     now = []
@@ -66,14 +67,21 @@ def _is_same(old: Regression, new: Regression, judged: Judged) -> bool:
     if old.run == new.run:
         return True
     places = _places(judged)
-    if old.run not in places or old.status is RegressionStatus.ACCEPTED:
+    if _seen_by(old) not in places or old.status is RegressionStatus.ACCEPTED:
         return False
+    # A drift of a long history is counted from its first point, which falls out of sight while more points come.
+    at = places.get(old.run, 0)
     first, end = (places.get(run, places[new.run]) for run in (new.first_run, new.end_run))
-    return first - _APART <= places[old.run] <= end + _APART
+    return first - _APART <= at <= end + _APART
+
+
+def _seen_by(one: Regression) -> str:
+    """Return the run without which a change cannot be found: a drift goes on, a step is at its place."""
+    return one.end_run or one.run if one.form is Form.DRIFT else one.run
 
 
 def _places(judged: Judged) -> Mapping[str, int]:
-    return {point.run: place for place, point in enumerate(judged.series.points)}
+    return {run: place for place, run in enumerate(judged.runs)}
 
 
 def _again(old: Regression, new: Regression) -> Regression:
@@ -84,11 +92,25 @@ def _again(old: Regression, new: Regression) -> Regression:
 
 def _unseen(left: Sequence[Regression], judged: Sequence[Judged]) -> Iterator[Regression]:
     """Yield the records to keep of those that were not found."""
-    looked_at = {(each.series.case, each.series.metric): _places(each) for each in judged}
+    looked_at = {(each.series.case, each.series.metric): each for each in judged}
     for old in left:
-        places = looked_at.get((old.case, old.metric), {})
-        if old.status is RegressionStatus.ACCEPTED or old.run not in places:
+        each = looked_at.get((old.case, old.metric))
+        place = -1 if each is None else _places(each).get(_seen_by(old), -1)
+        if old.status is RegressionStatus.ACCEPTED or each is None or place < each.settled:
             yield old
+
+
+def kept_meanwhile(
+    found: Sequence[Regression], known: Sequence[Regression], stored: Sequence[Regression]
+) -> tuple[Regression, ...]:
+    """Return what was found with what somebody else kept while it was looked for.
+
+    Looking takes minutes: ``known`` is the record from before, ``stored`` the one of now. Acceptances of today win.
+    """
+    accepted = {one.id: one for one in stored if one.status is RegressionStatus.ACCEPTED}
+    names, before = {one.id for one in found}, {one.id for one in known}
+    more = (one for one in stored if one.id not in names and (one.id in accepted or one.id not in before))
+    return (*(accepted.get(one.id, one) for one in found), *more)
 
 
 def accept(known: Sequence[Regression], name: str, reason: str, accepted_at: str) -> tuple[Regression, ...]:

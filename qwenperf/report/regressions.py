@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
 from qwenperf import units
 from qwenperf.gate.history import Judged
+from qwenperf.report.series_scale import printable
 from qwenperf.schema.metrics import Direction
 from qwenperf.schema.regressions import Cause, Form, Regression, RegressionStatus
 
@@ -26,9 +28,9 @@ def regression_lines(one: Regression) -> Iterator[Text]:
     status = f"explained by the {one.cause}" if explained else str(one.status)
     first = Text()
     first.append(status, style="yellow" if explained else _STYLES[one.status])
-    first.append(f" {one.id}: {one.metric} of {one.case} {change(one)}")
+    first.append(printable(f" {one.id}: {one.metric} of {one.case} {change(one)}"))
     yield first
-    yield from (Text(f"  {line}") for line in _detail(one))
+    yield from (Text(printable(f"  {line}")) for line in _detail(one))
 
 
 def change(one: Regression) -> str:
@@ -61,7 +63,8 @@ def _detail(one: Regression) -> Iterator[str]:
         likeliest = f", most likely {_short(one.commit)}" if one.form is Form.STEP and len(one.commits) > 1 else ""
         yield f"after {_short(one.good)}, up to {_short(one.bad)}{many}{likeliest}"
         if one.cause is Cause.CODE and one.form is Form.STEP:
-            yield f"qwenperf bisect '{one.case}' {one.metric} --good {_short(one.good)} --bad {_short(one.bad)}"
+            words = (one.case, one.metric, "--good", _short(one.good), "--bad", _short(one.bad))
+            yield f"qwenperf bisect {shlex.join(words)}"
     yield from one.suspects
 
 
@@ -81,7 +84,7 @@ def summary_lines(judged: Sequence[Judged], regressions: Sequence[Regression], s
     """Yield what was looked at, and what could not be."""
     new = sum(one.status is RegressionStatus.NEW and one.cause is Cause.CODE for one in regressions)
     plural = "" if new == 1 else "s"
-    yield Text(f"{len(judged)} histories in {store}: {new} new regression{plural}", no_wrap=True)
+    yield Text(printable(f"{len(judged)} histories in {store}: {new} new regression{plural}"), no_wrap=True)
     few = sum(not each.points for each in judged)
     if few:
         yield Text(f"{few} of them have no value that can be compared: environments that occur too seldom.")
@@ -91,11 +94,10 @@ def crept_line(each: Judged, since: str) -> Text | None:
     """Say how far a metric has crept since the release; ``None`` where it has not."""
     if each.crept is None:
         return None
-    size, low, high = each.crept
     series = each.series
-    if all(point.value > 0 for point in series.points):
-        told = f"{size:+.1%} ({low:+.1%} to {high:+.1%})"
-    else:
-        told = f"{units.quantity(size, series.unit)} more"
+    size, *ends = (abs(part) for part in each.crept)
+    share = f"{size:.1%} ({min(ends):.1%} to {max(ends):.1%})"
+    told = share if each.is_relative else units.quantity(size, series.unit)
     worse = "slower or larger" if series.direction is Direction.LOWER else "lower"
-    return Text(f"crept: {series.metric} of {series.case} is {worse} by {told} since {since}, not in one step")
+    line = f"crept: {series.metric} of {series.case} is {worse} by {told} since {since}, not in one step"
+    return Text(printable(line))

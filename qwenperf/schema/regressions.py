@@ -64,6 +64,7 @@ class Regression:
       first_run: the first run that may have the new level, with a chance of 95%.
       end_run: the last run that may be its first, with the same chance.
       measured_at: when ``run`` was measured.
+      began_at: when its commit was made, or where that is not known the same.
       commit: the commit of ``run``.
       good: the last commit that surely has the level before; empty where commits are not known.
       bad: the first commit that surely has the new one.
@@ -95,6 +96,7 @@ class Regression:
     first_run: str = ""
     end_run: str = ""
     measured_at: str = ""
+    began_at: str = ""
     commit: str = ""
     good: str = ""
     bad: str = ""
@@ -126,11 +128,7 @@ def dumps(record: RegressionsRecord) -> str:
     Raises:
       RecordError: a number that is not finite.
     """
-    lost: list[str] = []
-    written: dict[str, Any] = encode(record, RegressionsRecord, "", lost)
-    if lost:
-        raise RecordError(f"the regressions cannot be written: {lost[0]}")
-    return json.dumps(written, indent=1, allow_nan=False) + "\n"
+    return json.dumps(_written(record, RegressionsRecord, "the regressions"), indent=1, allow_nan=False) + "\n"
 
 
 def loads(text: str, source: str = NOTE) -> RegressionsRecord:
@@ -160,5 +158,12 @@ def to_json(one: Regression) -> dict[str, Any]:
     Raises:
       RecordError: it cannot be written.
     """
-    written: dict[str, Any] = encode(one, Regression, "", [])
+    return _written(one, Regression, f"regression {one.id}")
+
+
+def _written(value: Any, kind: type, name: str) -> dict[str, Any]:
+    lost: list[str] = []
+    written: dict[str, Any] = encode(value, kind, "", lost)
+    if lost:
+        raise RecordError(f"{name} cannot be written: {lost[0]}")
     return written

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from qwenperf.cli import main
+from qwenperf.cli import main, regressions_find
 from qwenperf.cli.regressions_git import last_release, with_acceptance
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.metrics import Direction
@@ -39,7 +39,9 @@ def summary(seconds):
     return {"step_s": [seconds], "host_gap_s": 0.0, "operations": [operation]}
 
 
-def write_runs(folder, *, factor=1.1, roofline_factor=1.0, until=NOW, environment=None):
+def write_runs(
+    folder, *, factor=1.1, roofline_factor=1.0, until=NOW, environment=None, branch="main", backfilled=False
+):
     random = np.random.default_rng(4)
     for index, wobble in enumerate(1 + 0.02 * random.normal(size=COUNT)):
         is_late = index >= STEP
@@ -58,11 +60,11 @@ def write_runs(folder, *, factor=1.1, roofline_factor=1.0, until=NOW, environmen
             trace="plugins/profile/s",
         )
         run = RunRecord(
-            id=f"run-{index:03}",
-            created_at=at,
+            id=f"{branch}-{index:03}",
+            created_at=NOW.isoformat() if backfilled else at,
             suite="smoke",
             environment={"platform": "cpu", "jax": (environment or "0.11") if is_late else "0.11"},
-            commit={"sha": f"{index:040x}", "branch": "main", "committed_at": at},
+            commit={"sha": f"{index:040x}", "branch": branch, "committed_at": at},
             declared=(CASE,),
             cases=(case,),
         )
@@ -146,6 +148,39 @@ def test_since_lists_what_began_later(store, capsys):
     assert "tpot_s" not in out
 
 
+def test_what_began_is_counted_by_its_commit(tmp_path, capsys):
+    """Old commits that are measured today began nothing today."""
+    made = write_runs(tmp_path / "made", backfilled=True)
+    assert ask(capsys, "--store", made, "--since", "30d")[0] == 1
+    assert ask(capsys, "--store", made, "--since", "3d")[0] == 0
+
+
+def test_a_regression_of_another_branch_is_no_alarm_of_this_one(tmp_path, capsys):
+    """It stays in the record, and is one where its branch is asked for again."""
+    store = write_runs(tmp_path / "store", factor=1.0)
+    write_runs(store, branch="feature")
+    assert ask(capsys, "--store", store, "--branch", "feature")[0] == 1
+    code, out, _ = ask(capsys, "--store", store, "--branch", "main")
+    assert (code, "0 new regressions" in out, "tpot_s" in out) == (0, True, False)
+    assert [one.run[:7] for one in loads((store / "regressions.json").read_text()).regressions] == ["feature"]
+    assert ask(capsys, "--store", store, "--branch", "feature")[0] == 1
+
+
+def test_an_acceptance_during_a_look_is_kept(store, capsys, monkeypatch):
+    """The look takes longer than somebody needs to say why."""
+    name = json.loads(ask(capsys, "--store", store, "--json")[1])["regressions"][0]["id"]
+    looks = regressions_find.judge_all
+
+    def meanwhile(*words, **options):
+        ask(capsys, "accept", name, "--reason", "f32 rotary", "--store", store)
+        return looks(*words, **options)
+
+    monkeypatch.setattr(regressions_find, "judge_all", meanwhile)
+    assert ask(capsys, "--store", store)[0] == 0
+    (kept,) = loads((store / "regressions.json").read_text()).regressions
+    assert (kept.status, kept.reason) == (RegressionStatus.ACCEPTED, "f32 rotary")
+
+
 def test_a_case_that_no_longer_comes_is_told(tmp_path, capsys):
     """A warning; with --stale=fail exit code 5."""
     old = write_runs(tmp_path / "old", factor=1.0, until=NOW - timedelta(days=30))
@@ -219,6 +254,16 @@ def test_a_cost_that_its_commit_accepts_is_accepted(tmp_path):
     assert (done.status, done.reason) == (RegressionStatus.ACCEPTED, "f32 rotary")
     for other in (dataclasses.replace(one, commit=shas[2]), dataclasses.replace(one, case="large/cached")):
         assert with_acceptance(tmp_path, other, "now") is other
+
+
+def test_a_commit_that_is_an_option_is_no_word_to_git(tmp_path):
+    """Records come from anywhere, and `git log --output` writes files."""
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "base")
+    good = f"--output={tmp_path}/written"
+    one = dataclasses.replace(REGRESSION, good=good, bad="b" * 40, commits=("b" * 40,), commit="b" * 40)
+    assert with_acceptance(tmp_path, one, "now") is one
+    assert not list(tmp_path.glob("written*"))
 
 
 def test_without_git_nothing_is_accepted_or_released(tmp_path):

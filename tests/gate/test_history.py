@@ -97,6 +97,15 @@ def test_what_is_taken_back_is_fixed():
     assert only(half).status is RegressionStatus.NEW
 
 
+@pytest.mark.parametrize("kind", [Kind.TIMED, Kind.DETERMINISTIC])
+def test_a_better_environment_takes_no_code_back(kind):
+    """What code made slower it must make faster again, however fast the new machine is."""
+    values = np.repeat([100.0, 120.0, 90.0], 40) * (noise() if kind is Kind.TIMED else 1)
+    one = only(judge_series(series(values, kind=kind, environments=["old"] * 80 + ["new"] * 40)).regressions)
+    assert (one.status, one.cause) == (RegressionStatus.NEW, Cause.CODE)
+    assert one.run in {"r39", "r40", "r41"}
+
+
 def test_a_change_of_environment_is_blamed_before_code():
     """With both names; a step elsewhere is code's."""
     environments = ["old"] * 60 + ["new"] * 60
@@ -132,6 +141,10 @@ def test_a_machine_that_slows_down_is_blamed_before_code():
     assert "roofline_bytes_per_s" in one.explained[0]
     for other in (1e10 * noise(2), 1e10 * noise(2) * (1 + 0.1 * at(60)), 1e10 * noise(2) / (1 + 0.02 * at(60))):
         assert only(judge_series(case, canaries=[roofline(other)]).regressions).cause is Cause.CODE
+    faster = series(0.01 * noise() / (1 + 0.1 * at(60)))
+    recovered = roofline(1e10 * noise(2) * (1 + 0.1 * at(60)))
+    assert only(judge_series(faster, canaries=[recovered]).improvements).cause is Cause.MACHINE
+    assert only(judge_series(faster, canaries=[slowed]).improvements).cause is Cause.CODE
     short = dataclasses.replace(slowed, points=slowed.points[:61])
     assert only(judge_series(case, canaries=[short]).regressions).cause is Cause.CODE
 
@@ -166,6 +179,10 @@ def test_steps_add_up_to_a_creep():
     found = judge_series(series(values))
     assert found.crept[0] == pytest.approx(0.18, abs=0.04)
     assert judge_series(series(0.01 * noise() * (1 + 0.1 * at(60)))).crept is None
+    one = dataclasses.replace(
+        series(values), points=(Point(value=0.0, run="zero", measured_at=""), *found.series.points)
+    )
+    assert judge_series(one).is_relative  # the 0 is of an environment of its own and left out
 
 
 @pytest.mark.parametrize("direction", [Direction.LOWER, Direction.HIGHER])
@@ -181,6 +198,33 @@ def test_numbers_without_noise_change_when_they_change(direction):
     environments = ["old"] * 12 + ["new"] * 8
     moved = series(values, kind=Kind.DETERMINISTIC, direction=direction, environments=environments)
     assert only(judge_series(moved).regressions).cause is Cause.ENVIRONMENT
+
+
+def test_environments_that_take_turns_are_each_held_against_themselves():
+    """However far they are apart: a rise in both is one regression, at the first commit that either shows it at."""
+    environments = ["old", "new"] * 20
+    turns = np.where(np.arange(40) % 2, 900.0, 100.0)
+    quiet = judge_series(series(turns, kind=Kind.DETERMINISTIC, environments=environments))
+    assert not quiet.regressions
+    one = only(
+        judge_series(
+            series(turns * (1 + 0.5 * at(20, 40)), kind=Kind.DETERMINISTIC, environments=environments)
+        ).regressions
+    )
+    assert (one.run, one.cause, one.size) == ("r20", Cause.CODE, pytest.approx(0.5))
+    assert [int(commit, 16) for commit in one.commits] == [20]
+    told = series(turns * (1 + 0.5 * at(20, 40)), kind=Kind.DETERMINISTIC, environments=environments)
+    assert not judge_series(told, known=[dataclasses.replace(one, status=RegressionStatus.ACCEPTED)]).regressions
+
+
+def test_a_drift_of_bytes_is_that_of_its_environment():
+    """Counted from its own first point after the release."""
+    values = np.stack([1000.0 + np.arange(20), np.full(20, 7.0)], axis=1).ravel()
+    grows = series(values, kind=Kind.DETERMINISTIC, environments=["a", "b"] * 20)
+    release = (START + timedelta(hours=11, minutes=5)).isoformat()
+    one = only(judge_series(grows, released_at=release).regressions)
+    assert (one.form, one.run) == (Form.DRIFT, "r10")
+    assert (one.before, one.after) == pytest.approx((1005.0, 1018.0))
 
 
 def test_counts_that_begin_at_zero_are_told_in_their_unit():
@@ -210,4 +254,6 @@ def test_a_long_history_is_looked_at_from_its_end():
     """Time grows with points, and a step of years ago is nobody's question."""
     old = series(np.concatenate([np.full(COUNT, 1.0), np.full(MOST, 2.0)]), kind=Kind.DETERMINISTIC)
     assert judge_series(old).points == MOST
+    assert judge_series(old).runs[0] == f"r{COUNT}"
+    assert judge_series(old).settled == 5
     assert not judge_series(old).regressions

@@ -6,7 +6,7 @@ import pytest
 
 from qwenperf.errors import UnknownNameError, UsageError
 from qwenperf.gate.history import Judged
-from qwenperf.gate.history_status import accept, confirmed, merged
+from qwenperf.gate.history_status import accept, confirmed, kept_meanwhile, merged
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.regressions import Form, Regression, RegressionStatus
 from qwenperf.schema.series import Point, Series
@@ -36,10 +36,11 @@ def regression(place, *, metric="tpot_s", **changes):
     return dataclasses.replace(one, **changes)
 
 
-def judged(*regressions, metric="tpot_s", kind=Kind.TIMED):
-    points = tuple(Point(value=1.0, run=f"r{index}", measured_at="") for index in range(COUNT))
+def judged(*regressions, metric="tpot_s", kind=Kind.TIMED, runs=(), settled=0):
+    names = tuple(f"r{index}" for index in range(COUNT))
+    points = tuple(Point(value=1.0, run=name, measured_at="") for name in names)
     series = Series(case="tiny", metric=metric, unit="s", direction=Direction.LOWER, kind=kind, points=points)
-    return Judged(series=series, regressions=regressions, points=COUNT)
+    return Judged(series=series, regressions=regressions, points=COUNT, runs=runs or names, settled=settled)
 
 
 def test_a_change_that_is_found_again_keeps_its_name():
@@ -69,6 +70,33 @@ def test_what_was_not_looked_at_is_kept():
     """Another metric, or a run that is out of sight."""
     other, old = regression(20, metric="ttft_s"), regression(20, run="r-1")
     assert merged([other, old], [judged()]) == (other, old)
+
+
+def test_a_change_that_has_fallen_out_of_sight_is_kept():
+    """Nobody fixed it: what is too old for a long history, at its first points, or of an environment seldom seen."""
+    old = regression(20)
+    assert merged([old], [judged(runs=tuple(f"r{index}" for index in range(21, COUNT)))]) == (old,)
+    runs = tuple(f"r{index}" for index in range(18, COUNT))
+    assert merged([old], [judged(runs=runs, settled=5)]) == (old,)
+    assert merged([old], [judged(runs=runs)]) == ()
+
+
+def test_a_drift_whose_beginning_falls_out_of_sight_is_the_same_one():
+    """It is counted from the first point that is looked at; once it is not found it is gone."""
+    drift = regression(0, form=Form.DRIFT, first_run="r1", end_run="r40")
+    runs = tuple(f"r{index}" for index in range(5, COUNT))
+    later = regression(5, form=Form.DRIFT, first_run="r6", end_run="r49")
+    (one,) = merged([drift], [judged(later, runs=runs)])
+    assert (one.id, one.run) == (drift.id, "r5")
+    assert merged([drift], [judged(runs=runs)]) == ()
+
+
+def test_what_somebody_kept_meanwhile_is_not_lost():
+    """An acceptance wins over what a look that began before it found; what the look dropped stays dropped."""
+    first, gone, other = regression(1), regression(2), regression(3)
+    said = dataclasses.replace(first, status=RegressionStatus.ACCEPTED, reason="needed")
+    assert kept_meanwhile([first], [first, gone], [said, gone, other]) == (said, other)
+    assert kept_meanwhile([], [first], [said]) == (said,)
 
 
 def test_many_histories_err_together():

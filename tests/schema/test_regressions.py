@@ -19,6 +19,7 @@ from qwenperf.schema.regressions import (
     RegressionStatus,
     dumps,
     loads,
+    to_json,
 )
 
 ONE = Regression(
@@ -89,3 +90,5 @@ def test_a_number_that_is_none_is_not_written():
     """JSON has no word for it."""
     with pytest.raises(RecordError, match="finite numbers only"):
         dumps(RegressionsRecord(regressions=(dataclasses.replace(ONE, size=float("nan")),)))
+    with pytest.raises(RecordError, match="0a1b2c3d cannot be written"):
+        to_json(dataclasses.replace(ONE, p_value=float("nan")))

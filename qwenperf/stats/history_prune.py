@@ -13,7 +13,9 @@ from qwenperf.stats.history_noise import Array
 from qwenperf.stats.history_places import Scan, scan
 
 _ROUNDS = 60
-"""More than this and places go round in circles: what then stands is tested all the same."""
+_MORE = 20
+"""So many rounds at least, and so many more than steps, of which a round drops one: after that places go round in
+circles, and what stands then is taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,8 @@ def prune(frame: Frame, places: Sequence[int], alpha: float) -> Kept:
     ("A simple sequentially rejective multiple test procedure", 1979) holds them all to alpha.
     """
     kept, seen = sorted(set(places)), set()
-    for _ in range(_ROUNDS):
+    stands: Kept | None = None
+    for _ in range(max(_ROUNDS, len(kept) + _MORE)):
         settled = tuple(kept) in seen
         seen.add(tuple(kept))
         found = frame.errors(kept)
@@ -94,10 +97,13 @@ def prune(frame: Frame, places: Sequence[int], alpha: float) -> Kept:
         if not kept:
             break
         if not holm(p_values, alpha):
+            stands = None
             del kept[int(np.argmax(p_values))]
-        elif settled:
-            return Kept(places=tuple(kept), p_values=tuple(p_values), errors=found)
-    return Kept(places=(), p_values=(), errors=frame.errors(()))
+            continue
+        stands = Kept(places=tuple(kept), p_values=tuple(p_values), errors=found)
+        if settled:
+            break
+    return stands if stands and kept else Kept(places=(), p_values=(), errors=frame.errors(()))
 
 
 def _adjusted(frame: Frame, tried: Scan, place: int, others: Sequence[int]) -> float:

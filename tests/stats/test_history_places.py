@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from qwenperf.stats import history_prune
 from qwenperf.stats.history_candidates import candidates
 from qwenperf.stats.history_model import Errors, contrast, errors, step_columns
 from qwenperf.stats.history_noise import Noise
 from qwenperf.stats.history_places import scan
-from qwenperf.stats.history_prune import holm
+from qwenperf.stats.history_prune import Frame, holm, prune
 
 COUNT = 60
 
@@ -88,6 +89,14 @@ def test_holm_asks_most_of_the_least_likely():
     assert holm([0.02, 0.04], 0.04)
     assert not holm([0.03, 0.04], 0.04)
     assert holm([], 0.04)
+
+
+def test_a_step_stands_among_however_many_that_do_not(monkeypatch):
+    """Each round drops one, and no number of rounds drops them all."""
+    monkeypatch.setattr(history_prune, "_ROUNDS", 1)
+    values = np.random.default_rng(12).normal(size=COUNT) + 20 * (np.arange(COUNT) >= 31)
+    frame = Frame(values=values, known=np.ones((COUNT, 1)), edges=(), least=3)
+    assert prune(frame, range(4, 56, 4), 0.03).places == (31,)
 
 
 def test_candidates_of_correlated_values_are_found_at_the_step():

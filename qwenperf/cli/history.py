@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from qwenperf.schema.series import Series
     from qwenperf.store.base import Window
 
+    Drawn = tuple[Series, tuple[int, ...] | None]
+    """A series and the points at which it changed; ``None`` where nobody looked."""
+
 _LAST = 30
 _LOOKED_AT = 200
 """Points that changes are looked for in: a window of few says little about where it began."""
@@ -63,12 +66,14 @@ def command(
     cases = _cases(store, case)
     if case is None:
         return _list(store, cases, as_json=as_json)
-    drawn: list[tuple[Series, tuple[int, ...]]]
+    drawn: list[Drawn]
     if metric is None:
-        drawn = [(store.series(one, name, window), ()) for one in cases for name in store.cases()[one]]
+        drawn = [(store.series(one, name, window), None) for one in cases for name in store.cases()[one]]
     else:
-        having = [one for one in cases if metric in store.cases()[one]]
-        drawn = [_drawn(store, one, metric, window) for one in having or cases]  # the store says what nobody has
+        having, why = [one for one in cases if metric in store.cases()[one]], set[str]()
+        drawn = [_drawn(store, one, metric, window, why) for one in having or cases]  # the store says what nobody has
+        for reason in why:
+            say(f"qwenperf: warning: changes are not looked for: {reason}")
     shown = [(series, changes) for series, changes in drawn if series.points]
     if not shown:
         named = f"{metric} of {case}" if metric else case
@@ -105,23 +110,25 @@ def _cases(store: History, case: str | None) -> list[str]:
     return found
 
 
-def _drawn(store: History, case: str, metric: str, window: Window) -> tuple[Series, tuple[int, ...]]:
+def _drawn(store: History, case: str, metric: str, window: Window, why: set[str]) -> Drawn:
     """Return what the window holds of a series, and the points in it at which something changed."""
     wanted = window.last or _LAST
     series = store.series(case, metric, replace(window, last=max(wanted, _LOOKED_AT)))
-    changes = _changes(series)
+    changes = _changes(series, why)
     cut = max(0, len(series.points) - wanted)
-    return replace(series, points=series.points[cut:]), tuple(place - cut for place in changes if place >= cut)
+    seen = None if changes is None else tuple(place - cut for place in changes if place >= cut)
+    return replace(series, points=series.points[cut:]), seen
 
 
-def _changes(series: Series) -> tuple[int, ...]:
-    """Return the first points after changes; none where what finds them is not installed."""
+def _changes(series: Series, why: set[str]) -> tuple[int, ...] | None:
+    """Return the first points after changes; ``None``, and why, where what finds them is not installed."""
     from qwenperf.gate.history import changes_of
 
     try:
         return tuple(changes_of(series))
-    except EnvironmentUnfitError:
-        return ()
+    except EnvironmentUnfitError as error:
+        why.add(f"{error.message} {error.advice}")
+        return None
 
 
 def _list(store: History, cases: Sequence[str], *, as_json: bool) -> int:
@@ -135,12 +142,12 @@ def _list(store: History, cases: Sequence[str], *, as_json: bool) -> int:
     return 0
 
 
-def _report(shown: Sequence[tuple[Series, tuple[int, ...]]]) -> Iterator[RenderableType]:
+def _report(shown: Sequence[Drawn]) -> Iterator[RenderableType]:
     from qwenperf.report.history import history_report
 
     out = console(sys.stdout)
     for series, changes in shown:
-        yield from history_report(series, changes, width=min(out.width, 120), plain=not _draws_dots(out.encoding))
+        yield from history_report(series, changes or (), width=min(out.width, 120), plain=not _draws_dots(out.encoding))
 
 
 def _draws_dots(encoding: str) -> bool:
@@ -154,18 +161,20 @@ def _write_newest(cases: Sequence[str], shown: Sequence[Series]) -> None:
         write(newest_report(case, [series for series in shown if series.case == case]))
 
 
-def _write_json(store: History, shown: Sequence[tuple[Series, tuple[int, ...]]]) -> None:
+def _write_json(store: History, shown: Sequence[Drawn]) -> None:
     from qwenperf.schema.codec import series_to_json
 
     problems = [{"folder": one.folder, "message": one.message} for one in store.problems()]
-    told = [{**series_to_json(series), "changes": list(changes)} for series, changes in shown]
+    told = [
+        {**series_to_json(series), "changes": None if changes is None else list(changes)} for series, changes in shown
+    ]
     write_json({"store": store.url, "series": told, "problems": problems})
 
 
-def _write_page(file: Path, store: History, shown: Sequence[tuple[Series, tuple[int, ...]]]) -> None:
+def _write_page(file: Path, store: History, shown: Sequence[Drawn]) -> None:
     from qwenperf.report.history_html import history_page
 
-    page = history_page(store.url, shown)
+    page = history_page(store.url, [(series, changes or ()) for series, changes in shown])
     try:
         file.write_text(page, encoding="utf-8")
     except OSError as error:

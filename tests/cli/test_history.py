@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -61,6 +62,18 @@ def test_json_is_the_series():
     assert series["points"][1]["commit"] == f"{3:040x}"
     assert series["points"][1]["interval"] == pytest.approx([0.0117, 0.0143])
     assert series["changes"] == []
+
+
+def test_changes_that_nobody_looked_for_are_null(project, monkeypatch):
+    """Without asv, of which a warning says so, and where all metrics are asked for: an empty list would mean none."""
+    for day in range(4, 14):
+        made.write_run(project / "profiles", made.run_of(day, value=0.01 + 0.0001 * (day % 3)))
+    monkeypatch.setitem(sys.modules, "asv.step_detect", None)
+    done = run("history", made.CASE, "tpot_s", "--json")
+    assert json.loads(done.stdout)["series"][0]["changes"] is None
+    assert "qwenperf[history]" in done.stderr
+    newest = json.loads(run("history", made.CASE, "--json").stdout)["series"]
+    assert {one["changes"] for one in newest} == {None}
 
 
 def test_a_page_is_written_whole(project):

@@ -83,6 +83,7 @@ def rates(drawn: Sequence[History], said: Sequence[Said]) -> Mapping[str, Any]:
     counts = {
         "any": rate(sum(one.anything for one in said), count),
         "drift": rate(sum(one.drifted for one in said), count),
+        "crept": rate(sum(one.crept for one in said), count),
         "several": rate(sum(len(one.places) > 1 for one in said), count),
     }
     if drawn[0].place is None:

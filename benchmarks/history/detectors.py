@@ -26,10 +26,14 @@ _EDGE = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What a detector says. ``sizes`` and ``ranges`` (first and last possible place) by place, where it tells them."""
+    """What a detector says. ``sizes`` and ``ranges`` (first and last possible place) by place, where it tells them.
+
+    ``crept`` is a sum that is told beside what is reported: the drift, or several steps.
+    """
 
     places: tuple[int, ...] = ()
     drifted: bool = False
+    crept: bool = False
     sizes: Mapping[int, tuple[float, float]] | None = None
     ranges: Mapping[int, tuple[int, int]] | None = None
 
@@ -63,7 +67,8 @@ def ours(history: History) -> Said:
     by_place = {int(one.run[1:]): one for one in found}
     return Said(
         places=tuple(sorted(by_place)),
-        drifted=bool(drifts) or judged.crept is not None,
+        drifted=bool(drifts),
+        crept=judged.crept is not None,
         sizes={place: one.interval or (one.size, one.size) for place, one in by_place.items()},
         ranges={place: (int(one.first_run[1:]), int(one.end_run[1:])) for place, one in by_place.items()},
     )

@@ -44,6 +44,11 @@ def _cell(row: Row | None, key: str) -> str:
 _OWN: Mapping[str, tuple[str, Callable[[Row], str]]] = {
     "0.1% a commit over 150 commits: flagged as drift": ("drift", lambda row: shown(row["drift"])),
     "the same after 50 flat commits and a release": ("drift since a release", lambda row: shown(row["drift"])),
+    "the same: how far it crept is told, as a drift or as the sum of steps": (
+        "drift since a release",
+        lambda row: shown(row["crept"]),
+    ),
+    "nothing changed: something is said to have crept": ("unchanged", lambda row: shown(row["crept"])),
     "single spikes of 15%, first and last point too: any change": ("spikes", lambda row: shown(row["any"])),
     "a step of 5% within 5 points": ("large step", lambda row: shown(row["found"])),
     "a step of 3% with 20 points after it, within 5": ("fresh step", lambda row: shown(row["found"])),

@@ -1,5 +1,7 @@
 """The benchmark of change detection: its histories are what they say, and its counts are right."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -64,14 +66,28 @@ def test_tables_show_every_detector_and_why_one_is_missing():
     assert "| best possible | 100.0%" in text
 
 
+def fewest(count, rate):
+    """So many of ``count`` at least, but for one time in a thousand, where each has a chance of ``rate``."""
+    chances = [math.comb(count, hits) * rate**hits * (1 - rate) ** (count - hits) for hits in range(count + 1)]
+    return int(np.searchsorted(np.cumsum(chances), 0.001))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "least_found"), [("iid", 0.85), ("heavy-tailed", 0.85), ("AR(0.5)", 0.65)])
-def test_change_detection_is_as_good_as_it_was(kind, least_found):
+@pytest.mark.parametrize(("kind", "found"), [("iid", 0.90), ("heavy-tailed", 0.94), ("AR(0.5)", 0.66)])
+def test_change_detection_is_as_good_as_it_was(kind, found):
     """Of unchanged histories 5% at most, steps of 3% within 5 points, every drift; on another seed than the published.
 
-    Under AR(0.5) nobody can find more than five steps in six: the benchmark says how many.
+    ``found`` is the lower end of the published interval; under AR(0.5) nobody can find more than five steps in six.
     """
-    unchanged, stepped, drifting = (histories(kind, name, 80, 17) for name in ("unchanged", "step", "drift"))
-    assert np.mean([ours(one).anything for one in unchanged]) <= 0.05
-    assert rates(stepped, [ours(one) for one in stepped])["found"]["rate"] >= least_found
-    assert np.mean([ours(one).drifted for one in drifting]) >= 0.95
+    unchanged, stepped = (histories(kind, name, 60, 17) for name in ("unchanged", "step"))
+    drifting = histories(kind, "drift", 25, 17)
+    assert sum(not ours(one).anything for one in unchanged) >= fewest(60, 0.95)
+    assert rates(stepped, [ours(one) for one in stepped])["found"]["hits"] >= fewest(60, found)
+    assert sum(ours(one).drifted for one in drifting) >= fewest(25, 0.97)
+
+
+def test_what_creeps_is_no_drift_unless_it_is_reported():
+    """The sum of several steps is told, and nothing is listed as a drift for it."""
+    steps = 0.06 * sum((np.arange(120) >= place).astype(float) for place in (30, 50, 110))
+    said = ours(History(values=histories("iid", "unchanged", 1, 5)[0].values[:120] * (1 + steps)))
+    assert (said.crept, said.drifted) == (True, False)

@@ -84,12 +84,18 @@ def _save(documents: Sequence[Document], target: str, out: Path | None, *, force
     """Write files whole or not at all, none of them over another without being told to.
 
     Raises:
-      OutputError: a file is there, or cannot be written.
+      OutputError: a file is there, two would be one, one would be elsewhere, or it cannot be written.
     """
     if out is None:
         return []
     into = FORMATS[target].folder
-    places = [(out / one.name if into else out, one.text) for one in documents]
+    named = [(out / one.name if into else out, one.text) for one in documents]
+    places = list(dict(named).items())
+    for place, text in named:
+        if into and (".." in place.parts[len(out.parts) :] or not place.is_relative_to(out)):
+            raise OutputError(f"{place} is not in {out}.", advice="Give what it is named after an ordinary name.")
+        if dict(named)[place] != text:
+            raise OutputError(f"two of them would be {place}.", advice="Convert them into folders of their own.")
     for place, text in places:
         if not into and place.is_dir():
             raise OutputError(f"{place} is a folder.", advice=f"{target} is one file: name it.")

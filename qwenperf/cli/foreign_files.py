@@ -31,7 +31,10 @@ def read_place(place: Path, kind: str = "", **told: str) -> tuple[RunRecord, ...
             written.append(file.stat().st_mtime)
         except (OSError, ValueError) as error:
             raise FormatError(f"cannot read {file}: {reason(error)}.", advice="Give a file of another tool.") from error
-    newest = datetime.fromtimestamp(max(written), UTC).isoformat(timespec="seconds")
+    try:
+        newest = datetime.fromtimestamp(max(written), UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError) as error:
+        raise FormatError(f"{place} was written in no year that there is: {error}.", advice="`touch` it.") from error
     return read(documents, Told(modified_at=newest, **told), kind)
 
 
@@ -47,10 +50,16 @@ def _files(place: Path) -> list[Path]:
         return [place, *_beside(place)]
     if (place / RECORD).is_file():
         return [place / RECORD]
-    found = sorted(place.glob(f"*/{RECORD}")) or sorted(place.rglob("*.json"))
+    found = _shown(place, f"*/{RECORD}") or _shown(place, "**/*.json")
     if not found:
         raise FormatError(f"there is no run and no JSON in {place}.", advice="Give a file that another tool wrote.")
     return found
+
+
+def _shown(folder: Path, pattern: str) -> list[Path]:
+    """Return files but for those of folders with a dot, where writers keep what is not finished."""
+    found = (file for file in folder.glob(pattern) if not file.relative_to(folder).parts[0].startswith("."))
+    return sorted(found)
 
 
 def _beside(file: Path) -> Iterator[Path]:

@@ -98,5 +98,8 @@ def _write(folder: Path, run: Any, files: Mapping[str, Path]) -> None:
     try:
         done = open_store(str(folder.parent)).add(Source(record=run, data=dumps(run).encode(), files=files))
     except StoreError as error:
-        raise OutputError(error.message, advice="Remove that folder, or give another with --out.") from error
+        advice = (
+            "The same runs may have been merged there under other budgets: remove that folder, or give another --out."
+        )
+        raise OutputError(error.message, advice=advice) from error
     say(f"qwenperf: {done}: {folder}")

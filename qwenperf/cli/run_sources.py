@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from qwenperf.cli.files import SIZE_LIMIT, is_there
 from qwenperf.cli.saved_run import RECORD, read_run
@@ -16,6 +18,9 @@ _LEFT_OUT = {"cases"}
 """What a run writes on its way to its record."""
 
 _TRACES = {"plugins"}
+
+_DEEPEST = 100
+"""Lists in lists: how deep a record can be read depends on who reads it, and all of them read so deep."""
 
 
 def read_sources(places: Sequence[Path], *, traces: bool) -> Iterator[tuple[Path, Source]]:
@@ -46,15 +51,32 @@ def read_source(place: Path, *, traces: bool) -> Source:
             data = opened.read(SIZE_LIMIT + 1)
     except OSError as error:
         raise RecordError(f"cannot read {file}: {error.strerror or error}.") from error
+    if _depth(json.loads(data)) > _DEEPEST:
+        raise RecordError(f"{file} is nested too deeply.", advice="No run is: it could not be read back.")
     belongs = file.name == RECORD
     return Source(record=record, data=data, files=dict(_files(file.parent, traces=traces)) if belongs else {})
+
+
+def _depth(data: Any) -> int:
+    """Return how deep lists and objects lie in each other; deeper than allowed is not looked."""
+    depth, level = 0, [data]
+    while level and depth <= _DEEPEST:
+        level = [
+            part
+            for one in level
+            for part in (one.values() if isinstance(one, dict) else one)
+            if isinstance(part, dict | list)
+        ]
+        depth += 1
+    return depth
 
 
 def _runs(place: Path) -> list[Path]:
     """Return the runs in a folder of runs; ``place`` itself where it is none."""
     if not (is_there(place) and place.is_dir()) or is_there(place / RECORD):
         return [place]
-    return sorted(file.parent for file in place.glob(f"*/{RECORD}")) or [place]
+    found = (file.parent for file in place.glob(f"*/{RECORD}"))
+    return sorted(folder for folder in found if not folder.name.startswith(".")) or [place]  # those are not finished
 
 
 def _files(folder: Path, *, traces: bool) -> Iterator[tuple[str, Path]]:

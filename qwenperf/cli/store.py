@@ -122,6 +122,6 @@ def check_command(store_url: str | None, *, clean: bool, as_json: bool, debug: b
         write_lines(
             f"{name}: {'removed' if clean else 'unfinished'}: its writer was killed, or is at work" for name in left
         )
-        kinds = Counter({"runs": runs, "problems": len(problems), "unfinished": len(left)})
+        kinds = Counter({"runs": runs, "problems": len(problems), "unfinished": 0 if clean else len(left)})
         write_lines([", ".join(f"{count} {name}" for name, count in kinds.items())])
     return _BROKEN if problems else 0

@@ -42,7 +42,10 @@ def find_store(url: str | None) -> DirectoryStore:
     if service_address(place) is not None:
         advice = "`qwenperf push` sends runs to a service, and `qwenperf history` shows them."
         raise StoreError(f"{place} is a service; this wants a folder of runs, or a URL of one.", advice=advice)
-    return open_store(place, aliases)
+    store = open_store(place, aliases)
+    if not store.place.shared:
+        raise StoreError(f"{place} is forgotten when this command ends.", advice="Give a folder, or another URL.")
+    return store
 
 
 def find_history(url: str | None) -> History:
@@ -77,7 +80,10 @@ def _meant(url: str | None) -> tuple[str, tuple[Any, str], str]:
 
 def warn_of_problems(store: History) -> None:
     """Say which runs of a store are left out because they cannot be read."""
+    from qwenperf.report.series_scale import printable
+
     problems = store.problems()
     if problems:
         first, more = problems[0], f", and {len(problems) - 1} more" if problems[1:] else ""
-        say(f"qwenperf: warning: left out: {store.url}/{first.folder}: {first.message}{more} (`qwenperf store check`)")
+        told = printable(f"{store.url}/{first.folder}: {first.message}")
+        say(f"qwenperf: warning: left out: {told}{more} (`qwenperf store check`)")

@@ -40,14 +40,15 @@ def write(runs: Sequence[RunRecord]) -> tuple[Document, ...]:
     for run in runs:
         machine = _machine(run)
         data = _result_file(run, str(machine["machine"]), benchmarks)
-        name = f"{machine['machine']}/{data['commit_hash'][:8]}-{data['env_name']}.json"
+        folder = _one_name(str(machine["machine"]))
+        name = f"{folder}/{_one_name(data['commit_hash'][:8])}-{_one_name(str(data['env_name']))}.json"
         if name in files:
             raise FormatError(
                 f"two runs of commit {data['commit_hash'][:8]} in one environment: asv keeps one.",
                 advice="Convert them one after the other into folders of their own.",
             )
         files[name] = data
-        files[f"{machine['machine']}/machine.json"] = {**machine, "version": 1}
+        files[f"{folder}/machine.json"] = {**machine, "version": 1}
     files["benchmarks.json"] = {**benchmarks, "version": LAYOUT}
     return tuple(Document(name=name, text=json.dumps(data)) for name, data in files.items())
 
@@ -170,6 +171,11 @@ def _stat(one: Metric | None, key: str) -> Any:
 
 def _all_none(value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(one is None for one in value))
+
+
+def _one_name(text: str) -> str:
+    """Return a name of asv's as it is, where it is the name of one file and not the way to another."""
+    return slug(text) if re.search(r"[/\\\x00-\x1f\x7f]|^\.", text) or not text else text
 
 
 def slug(text: str) -> str:

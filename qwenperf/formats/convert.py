@@ -23,6 +23,7 @@ from qwenperf.formats import (
 from qwenperf.formats.foreign import Told, own_run
 from qwenperf.formats.place import Document
 from qwenperf.schema.codec import dumps, loads
+from qwenperf.schema.names import folder_name
 from qwenperf.schema.records import SCHEMA, RunRecord
 
 Reader = Callable[[Sequence[Document], Told], tuple[RunRecord, ...]]
@@ -49,7 +50,7 @@ def _read_own(documents: Sequence[Document], told: Told) -> tuple[RunRecord, ...
 
 
 def _write_own(runs: Sequence[RunRecord]) -> tuple[Document, ...]:
-    return tuple(Document(name=f"{run.id}/run.json", text=dumps(run)) for run in runs)
+    return tuple(Document(name=f"{folder_name(run.id)}/run.json", text=dumps(run)) for run in runs)
 
 
 def _looks_own(document: Document, data: Any) -> bool:  # noqa: ARG001  (the signature of all formats)
@@ -112,7 +113,7 @@ def detect(document: Document) -> str:
     Raises:
       FormatError: it is none, or does not say which; names what it could be.
     """
-    data = _first(document.text)
+    data = _first(document)
     for name, one in FORMATS.items():
         if one.looks is not None and one.looks(document, data):
             return name
@@ -137,7 +138,11 @@ def read(documents: Sequence[Document], told: Told, name: str = "") -> tuple[Run
     for known, group in by_format.items():
         reader = _format(known, READABLE).read
         assert reader is not None
-        runs += reader(group, told)
+        try:
+            runs += reader(group, told)
+        except RecursionError:
+            names = ", ".join(document.name for document in group)
+            raise FormatError(f"{names} is nested too deeply.", advice="No tool writes such a file.") from None
     return tuple(runs)
 
 
@@ -159,9 +164,16 @@ def _format(name: str, known: Sequence[str]) -> Format:
     return FORMATS[name]
 
 
-def _first(text: str) -> Any:
-    """Return the first JSON value of a text; ``None`` where there is none, which no format looks like."""
+def _first(document: Document) -> Any:
+    """Return the first JSON value of a text; ``None`` where it does not begin like JSON, as ``data.js``.
+
+    Raises:
+      FormatError: it begins like JSON and is none; says why.
+    """
+    text = document.text.lstrip()
     try:
-        return json.JSONDecoder().raw_decode(text.lstrip())[0]
-    except (ValueError, RecursionError):
+        return json.JSONDecoder().raw_decode(text)[0]
+    except (ValueError, RecursionError) as error:
+        if text.startswith(("{", "[")):
+            raise FormatError(f"{document.name} is not JSON: {error}.", advice="Was it cut short?") from error
         return None

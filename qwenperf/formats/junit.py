@@ -20,7 +20,9 @@ def write(runs: Sequence[RunRecord]) -> tuple[Document, ...]:
     """
     top = ET.Element("testsuites", name="qwenperf")
     for run in runs:
-        suite = ET.SubElement(top, "testsuite", name=_clean(run.suite), id=_clean(run.id), timestamp=run.created_at)
+        suite = ET.SubElement(
+            top, "testsuite", name=_clean(run.suite), id=_clean(run.id), timestamp=_clean(run.created_at)
+        )
         missing = [name for name in run.declared if name not in {case.id for case in run.cases}]
         for case in run.cases:
             suite.extend(_tests(case))
@@ -44,7 +46,7 @@ def _judged(case: CaseRecord, verdict: Verdict) -> ET.Element:
     test = _test(case.id, verdict.gate, None)
     words = "\n".join(_clean(line) for line in (verdict.summary, *verdict.detail, verdict.advice) if line)
     if verdict.outcome is Outcome.FAIL:
-        ET.SubElement(test, "failure", message=_clean(verdict.summary), type=verdict.gate).text = words
+        ET.SubElement(test, "failure", message=_clean(verdict.summary), type=_clean(verdict.gate)).text = words
     elif verdict.outcome in {Outcome.SKIPPED, Outcome.INCONCLUSIVE}:
         ET.SubElement(test, "skipped", message=_clean(f"{verdict.outcome}: {verdict.summary}"))
     return test

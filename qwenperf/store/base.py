@@ -13,6 +13,8 @@ from qwenperf.schema.records import RunRecord
 from qwenperf.schema.series import Series
 
 RECORD = "run.json"
+MOST_BYTES = 256_000_000
+"""Of a record: what is larger is none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from qwenperf.errors import RecordError
+from qwenperf.schema.names import folder_name
 from qwenperf.store.base import Problem, StoredRun
 from qwenperf.store.directory import DirectoryStore
-from qwenperf.store.names import folder_name
 from qwenperf.store.rows import rows_of
 
 _STALE = "the index says otherwise: `qwenperf store reindex` makes it anew"

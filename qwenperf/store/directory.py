@@ -10,6 +10,7 @@ from typing import Any
 from qwenperf.errors import NothingMeasuredError, QwenperfError, RecordError, StoreError, UnknownNameError
 from qwenperf.schema.codec import loads
 from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.names import folder_name
 from qwenperf.schema.records import RunRecord
 from qwenperf.schema.series import Series
 from qwenperf.store.aliases import Aliases, read_aliases
@@ -17,12 +18,12 @@ from qwenperf.store.answers import to_series
 from qwenperf.store.base import RECORD, Added, Problem, Source, StoredRun, Window
 from qwenperf.store.index import Index
 from qwenperf.store.index_file import index_file
-from qwenperf.store.names import folder_name
 from qwenperf.store.own_file import NOTE, own_aliases
 from qwenperf.store.places import Place, open_place
 from qwenperf.store.rows import CANARIES, Rows, rows_from, rows_of
 
 _ALL = Window()
+_NO_NAME = "the name of this folder is not UTF-8: rename it"
 _BATCH = 64
 """Folders read between two commits of the index: what is read is kept when the rest is interrupted."""
 
@@ -44,6 +45,8 @@ class DirectoryStore:
     def __init__(self, place: Place, aliases: Aliases) -> None:
         self.place, self.aliases = place, aliases
         self._fresh = False
+        self._unnamed: list[str] = []
+        self._cases: Mapping[str, Sequence[str]] | None = None
 
     @functools.cached_property
     def _index(self) -> Index:
@@ -98,10 +101,13 @@ class DirectoryStore:
 
     def cases(self) -> Mapping[str, Sequence[str]]:
         """Return the metrics of each case, by its present name."""
-        found: dict[str, list[str]] = {}
-        for case, metrics in self._asked().cases().items():
-            found.setdefault(self.aliases.name(case), []).extend(metrics)
-        return {case: sorted(set(metrics) - CANARIES.keys()) for case, metrics in sorted(found.items())}
+        index = self._asked()
+        if self._cases is None:
+            found: dict[str, list[str]] = {}
+            for case, metrics in index.cases().items():
+                found.setdefault(self.aliases.name(case), []).extend(metrics)
+            self._cases = {case: sorted(set(names) - CANARIES.keys()) for case, names in sorted(found.items())}
+        return self._cases
 
     def series(self, case: str, metric: str, window: Window = _ALL) -> Series:
         """Return one metric of one case over time; errors as ``Store.series``."""
@@ -120,7 +126,8 @@ class DirectoryStore:
 
     def problems(self) -> list[Problem]:
         """Return the folders whose runs cannot be used, and why."""
-        return self._asked().problems()
+        problems = self._asked().problems()
+        return [*problems, *(Problem(folder=ascii(name)[1:-1], message=_NO_NAME) for name in self._unnamed)]
 
     def counts(self) -> dict[str, int]:
         """Return how many runs, series and points the index has."""
@@ -140,7 +147,10 @@ class DirectoryStore:
         """Bring the index up to date with the folders: read what is new or has changed, forget what is gone."""
         # In this order: what another process adds and indexes in between is not taken for gone.
         known = self._index.stamps()
-        there = self.place.listing()
+        found = self.place.listing()
+        there = {folder: stamp for folder, stamp in found.items() if _is_text(folder)}
+        self._unnamed = sorted(found.keys() - there.keys())
+        self._cases = None
         self._index.drop([folder for folder in known if folder not in there])
         known = self._index.stamps()
         new = sorted(folder for folder, stamp in there.items() if known.get(folder) != stamp)
@@ -204,6 +214,13 @@ class DirectoryStore:
             run, first, second = clash
             advice = "An alias is for a case that was renamed, not for two that exist."
             raise StoreError(f"run {run} has {first} and {second}, which the aliases say are {case}.", advice=advice)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _is_same(there: bytes, record: RunRecord) -> bool:

@@ -13,10 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from qwenperf.errors import StoreError
-from qwenperf.store.base import RECORD
+from qwenperf.store.base import MOST_BYTES, RECORD
 from qwenperf.store.places import LIST, asking, said
+from qwenperf.units import byte_count
 
 _UNFINISHED = ".incoming-"
+_UNREADABLE = "unreadable"
+"""Stamp of a record that cannot be looked at; none that was read has it, so that each look tries again."""
+
 _FULL = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
@@ -43,7 +47,10 @@ class LocalPlace:
                     continue
                 try:
                     seen = os.stat(f"{entry.path}/{RECORD}")  # noqa: PTH116  (ten thousands of them)
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
                 except OSError:
+                    found[entry.name] = _UNREADABLE
                     continue
                 found[entry.name] = f"{seen.st_mtime_ns}-{seen.st_size}-{seen.st_ino}"
         return found
@@ -53,7 +60,7 @@ class LocalPlace:
         for folder in folders:
             file = self._root / folder / RECORD
             try:
-                yield folder, file.read_bytes() if file.is_file() else f"{RECORD} is no file"
+                yield folder, _read(file)
             except FileNotFoundError:
                 yield folder, None
             except OSError as error:
@@ -94,12 +101,15 @@ class LocalPlace:
 
     def note(self, name: str) -> bytes | None:
         """Return a file beside the folders."""
+        file = self._root / name
         try:
-            return (self._root / name).read_bytes()
+            if file.exists() and not file.is_file():
+                raise StoreError(f"{file} is no regular file.")
+            return file.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise StoreError(f"cannot read {self._root / name}: {said(error)}.") from error
+            raise StoreError(f"cannot read {file}: {said(error)}.") from error
 
     def write_note(self, name: str, data: bytes) -> None:
         """Write a file beside the folders."""
@@ -131,6 +141,14 @@ class LocalPlace:
             self._root.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:  # by this name a run is told that is there already
             raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", str(self._root)) from error
+
+
+def _read(file: Path) -> bytes | str:
+    """Return a record, or what it is instead."""
+    if not file.is_file():
+        return f"{RECORD} is no file" if file.exists() else f"{RECORD} is not there, or leads nowhere"
+    size = file.stat().st_size
+    return file.read_bytes() if size <= MOST_BYTES else f"{RECORD} has {byte_count(size)}, more than any record"
 
 
 def _copy(file: Path, target: Path) -> None:

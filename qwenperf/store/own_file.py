@@ -24,7 +24,7 @@ def own_aliases(place: Place) -> Any:
     origin = f"{place.url}/{NOTE}"
     try:
         table = tomllib.loads("" if data is None else data.decode())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{origin} is not TOML: {error}.") from error
     version = table.get("version", VERSION)
     if version != VERSION:

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from qwenperf.errors import OutputError, RecordError
+from qwenperf.store.base import MOST_BYTES
 from qwenperf.store.scrub import scrub
 
 RECORDS = ("run.json", "comparison.json")
 _TRACES = "plugins/profile"
 _PARCEL, _RECORD, _FILES, _REFUSED = "parcel.json", "record.json", "files", "refused"
-_SIZE_LIMIT = 256_000_000
 _BLOCK = 1 << 20
 
 
@@ -69,7 +69,7 @@ def pack_place(place: Path, *, traces: bool = True) -> Parcel:
     """
     file = _record_of(place)
     try:
-        if file.stat().st_size > _SIZE_LIMIT:
+        if file.stat().st_size > MOST_BYTES:
             raise RecordError(f"{file} is larger than any record.")
         document = json.loads(file.read_text(encoding="utf-8-sig"), parse_constant=_no_constant)
     except (OSError, ValueError, RecursionError) as error:

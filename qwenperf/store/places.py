@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,13 +77,32 @@ def open_place(url: str) -> Place:
     from qwenperf.store.object_place import ObjectPlace
 
     scheme, mark, rest = url.partition("://")
+    scheme = scheme.lower() if mark else scheme
     if not mark or scheme in {"file", "local"}:
-        path = rest if mark else url
-        if not path:
-            raise StoreError("the name of the store is empty.", advice="Give a folder or a URL.")
-        return LocalPlace(Path(path).expanduser())
+        return LocalPlace(_folder(rest if mark else url))
+    url = f"{scheme}://{rest}"
     filesystem, path = _driver(url, scheme)
     return ObjectPlace(filesystem, path, url.rstrip("/"), scheme)
+
+
+def _folder(path: str) -> Path:
+    """Return the folder that a path means.
+
+    Raises:
+      StoreError: it means none that can be a store.
+    """
+    if not path:
+        raise StoreError("the name of the store is empty.", advice="Give a folder or a URL.")
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", path)
+    if scheme is not None:
+        raise StoreError(f"{path} is no URL.", advice=f"Write {scheme[1]}://, or ./{path} for a folder of this name.")
+    try:
+        path.encode()
+        return Path(path).expanduser()
+    except UnicodeEncodeError:
+        raise StoreError(f"the store's name {path!a} is not UTF-8.", advice="Rename the folder.") from None
+    except RuntimeError as error:
+        raise StoreError(f"cannot find {path}: {error}") from error
 
 
 def _driver(url: str, scheme: str) -> tuple[AbstractFileSystem, str]:

@@ -75,6 +75,7 @@ def rows_from(data: bytes, folder: str, source: str) -> Rows:
             if isinstance(evidence, dict):
                 case["evidence"] = {name: part for name, part in evidence.items() if name == "roofline"}
             for metric in _metrics(case):
+                metric.pop(_READINGS, None)
                 readings = metric.get("samples")
                 if isinstance(readings, list):
                     # Their number is enough: reading thousands takes longer than all the rest.
@@ -127,7 +128,7 @@ def moment(text: str, name: str = "time") -> float:
     """
     try:
         seen = datetime.fromisoformat(text)
-        return (seen if seen.tzinfo else seen.replace(tzinfo=UTC)).timestamp()
+        return (seen if seen.tzinfo else seen.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
     except (ValueError, OverflowError):
         advice = "It is written like 2026-11-28T08:30:00+00:00."
         raise RecordError(f"{name} is {show(text)}, which is no time.", advice=advice) from None
@@ -140,6 +141,8 @@ def _points(run: RunRecord) -> Iterator[PointRow]:
                 yield _point(case.id, name, metric, case.trace)
             roofline = case.evidence.roofline
             for name, unit in CANARIES.items() if roofline is not None else ():
+                if name in case.metrics:
+                    continue  # of this name the case has its own
                 value = getattr(roofline, name.removeprefix("roofline_"))
                 ceiling = Metric(value=value, unit=unit, direction=Direction.HIGHER, kind=Kind.TIMED)
                 yield _point(case.id, name, ceiling, None)

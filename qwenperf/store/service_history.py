@@ -37,6 +37,7 @@ class ServiceHistory:
 
     def __init__(self, store: Store, aliases: Aliases) -> None:
         self._store, self.aliases = store, aliases
+        self._known: Mapping[str, Sequence[str]] | None = None
 
     @property
     def url(self) -> str:
@@ -46,14 +47,14 @@ class ServiceHistory:
     def cases(self) -> Mapping[str, Sequence[str]]:
         """Return the metrics of each case, by its present name."""
         found: dict[str, set[str]] = {}
-        for case, metrics in self._store.cases().items():
+        for case, metrics in self._there().items():
             found.setdefault(self.aliases.name(case), set()).update(metrics)
         return {case: sorted(metrics) for case, metrics in sorted(found.items())}
 
     def series(self, case: str, metric: str, window: Window = _ALL) -> Series:
         """Return one metric of one case over time, under all names that it has had; errors as ``Store.series``."""
         names = self.aliases.names(case)
-        known = self._store.cases()
+        known = self._there()
         found = [self._store.series(name, metric, window) for name in names if metric in known.get(name, ())]
         if not found:
             if names[0] not in self.cases():
@@ -66,6 +67,12 @@ class ServiceHistory:
         if len({point.run for point in points}) < len(points):
             raise StoreError(f"one run has two of the cases that the aliases say are {names[0]}.")
         return replace(found[0], case=names[0], points=tuple(points if window.last is None else points[-window.last :]))
+
+    def _there(self) -> Mapping[str, Sequence[str]]:
+        """Return the cases as the service names them, asked once."""
+        if self._known is None:
+            self._known = self._store.cases()
+        return self._known
 
     def committed(self, prefix: str) -> list[tuple[str, float]]:
         """Return the commits that begin so, and when each was made in seconds since 1970."""

@@ -3,10 +3,13 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from qwenperf.cli.group import main
+from qwenperf.schema.codec import dumps
+from qwenperf.schema.records import RunRecord
 
 BMF = {"decode": {"latency": {"value": 2.5, "lower_value": 2.0, "upper_value": 3.0}}}
 
@@ -143,3 +146,57 @@ def test_a_measured_run_becomes_every_format(tiny_run, cli, tmp_path):
         done = subprocess.run(words, check=False, capture_output=True, text=True, env=environ(), cwd=tmp_path)
         assert (name, done.returncode, done.stderr) == (name, 0, "")
         assert out.exists()
+
+
+def a_record(run, **more):
+    told = {"id": run, "created_at": "2026-01-01T00:00:00Z", "suite": "s", "environment": {}} | more
+    return dumps(RunRecord(**told))
+
+
+def test_nothing_is_written_outside_the_folder(convert, tmp_path):
+    """Ids and machines come from files, and files from anywhere."""
+    (tmp_path / "run.json").write_text(a_record("../../evil"))
+    code, out, err = convert("run.json", "--out", "deep/out")
+    assert (code, Path(out.strip()).parts[:2]) == (0, ("deep", "out")), err
+    name = {"machine": "../../up", "env_name": "../../e"}
+    result = {
+        "commit_hash": "a" * 40, "date": 1767225600000, "params": {"machine": name["machine"]}, "version": 2,
+        "env_name": name["env_name"], "result_columns": ["result", "params", "version"],
+        "results": {"a.track_x": [[7.0], [], "1"]},
+    }  # fmt: skip
+    (tmp_path / "odd.json").write_text(json.dumps(result))
+    code, _, err = convert("odd.json", "--to", "asv", "--out", "deep/asv")
+    assert code == 0, err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "odd.json", "run.json"]
+    assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["asv", "out"]
+
+
+def test_two_runs_of_one_id_are_not_one(convert, tmp_path):
+    """The last would be all that is left; the same one twice is one."""
+    for name, suite in (("a", "s"), ("b", "s"), ("c", "other")):
+        (tmp_path / f"{name}.json").write_text(a_record("r", suite=suite))
+    assert convert("a.json", "b.json", "--out", "same")[0] == 0
+    code, _, err = convert("a.json", "c.json", "--out", "out")
+    assert (code, "two of them would be out/r/run.json" in err) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_no_tool_writes_is_told_in_one_line(convert, bmf, tmp_path):
+    """Lists in lists without end, and no time in a calendar."""
+    (tmp_path / "deep.json").write_text('{"schema": ' + "[" * 490 + "]" * 490 + "}")
+    (tmp_path / "run.json").write_text(a_record("r", created_at="soon"))
+    for words in (
+        ("deep.json", "--from", "vllm"), ("run.json",), (bmf, "--at", "0001-01-01T00:00:00+14:00"),
+        ("run.json", "--to", "openmetrics"),
+    ):  # fmt: skip
+        code, out, err = convert(*words)
+        assert (code, out, len(err.splitlines())) == (2, "", 1), (words, err)
+
+
+def test_a_folder_that_a_writer_left_is_no_run(convert, tmp_path):
+    """Stores keep what is not finished under a name with a dot."""
+    for name in (".incoming-r-1", "r"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").write_text(a_record(name))
+    code, out, _ = convert("runs", "--json")
+    assert (code, [run["id"] for run in json.loads(out)["runs"]]) == (0, ["r"])

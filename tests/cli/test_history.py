@@ -289,3 +289,31 @@ def test_since_that_means_nothing_is_refused(text, message):
     """With what it may be."""
     with pytest.raises(UsageError, match=f"{message}.*Give a date"):
         read_since(text, NOW, lambda _: [("abcd1", 1.0), ("abcd2", 2.0)])
+
+
+def test_what_no_reader_can_read_back_is_not_added(project):
+    """Nor what a writer has left, nor what would be gone with the command."""
+    deep = project / "deep"
+    deep.mkdir()
+    text = made.dumps(made.run_of(9))
+    (deep / "run.json").write_text(text.replace('"suite"', f'"extra": {{"a": {"[" * 300}{"]" * 300}}}, "suite"'))
+    assert "nested too deeply" in run("store", "add", deep, "--store", "s", code=2).stderr
+    (project / "profiles" / "run-0003").rename(project / "profiles" / ".incoming-run-0003-1")
+    assert "run-0003" not in run("store", "add", "profiles", "--store", "s").stdout
+    assert "is forgotten" in run("store", "add", "profiles", "--store", "memory://x", code=2).stderr
+
+
+def test_numbers_and_names_that_no_index_takes():
+    """A window of more than everything is everything; a name that is not UTF-8 is told."""
+    assert "4 points" in run("history", made.CASE, "tpot_s", "--last", 10**30).stdout
+    assert "is not UTF-8" in run("history", made.CASE, "tpot_s", "--branch", "\udcff", code=2).stderr
+
+
+def test_what_a_run_is_called_does_not_steer_a_terminal(project):
+    """Neither in a warning nor in an error."""
+    bad = project / "profiles" / "bad\x1b[32m\nqwenperf: all is well"
+    bad.mkdir()
+    (bad / "run.json").write_text("{")
+    said = run("history", made.CASE, "tpot_s").stderr
+    assert "bad?[32m?qwenperf" in said
+    assert "\x1b" not in run("history", "no\x1b[31m", code=2).stderr

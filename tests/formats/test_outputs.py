@@ -78,3 +78,11 @@ def test_a_run_whose_time_is_none_is_told():
     for write in (openmetrics.write, github_action.write_dashboard):
         with pytest.raises(FormatError, match="run r1: created_at is 'soon', which is no time"):
             write([replace(a_run(case, commit={"sha": "a"}), created_at="soon")])
+
+
+def test_no_letter_of_a_record_breaks_the_xml():
+    """Neither in the name of a gate nor in a time."""
+    verdict = Verdict(gate="a\x1b", outcome=Outcome.FAIL, summary="s")
+    run = replace(a_run(CaseRecord(id="a", spec={}, verdicts=(verdict,))), created_at="\x00")
+    (document,) = junit.write([run])
+    assert ET.fromstring(document.text).find(".//failure").get("type") == "a?"

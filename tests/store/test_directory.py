@@ -2,14 +2,15 @@
 
 import dataclasses
 import json
+import os
 from datetime import UTC, datetime
 
 import pytest
 
-from qwenperf.errors import NothingMeasuredError, RecordError, StoreError, UnknownNameError
+from qwenperf.errors import ConfigError, NothingMeasuredError, RecordError, StoreError, UnknownNameError
 from qwenperf.gate.differences import environment_key
 from qwenperf.schema.metrics import Direction, Kind
-from qwenperf.schema.records import RunRecord, Status, metric
+from qwenperf.schema.records import Metric, RunRecord, Status, metric
 from qwenperf.store.base import Added, Window
 from qwenperf.store.check import check_store
 from qwenperf.store.directory import open_store
@@ -368,3 +369,55 @@ def test_a_run_that_another_process_brings_while_folders_are_listed_stays_in_the
     monkeypatch.setattr(first.place, "listing", slowly)
     first.refresh()
     assert [run.run for run in second.runs()] == ["run-0000", "run-0001", "run-0002"]
+
+
+def test_one_folder_that_cannot_be_used_leaves_the_others(made, tmp_path):
+    """Whatever its name, its size and its metrics: it is named, and the history is that of the rest."""
+    root = tmp_path / "store"
+    store = filled(str(root), made, [made.run_of(day) for day in range(4)])
+    (root / "run-0001").rename(root / "r\udcff")
+    with (root / "run-0002" / "run.json").open("r+b") as file:
+        file.truncate(1 << 40)
+    (root / "run-0003" / "run.json").unlink()
+    (root / "run-0003" / "run.json").symlink_to("run.json")
+    store.refresh()
+    assert [run.run for run in store.runs()] == ["run-0000"]
+    told = {one.folder: one.message for one in store.problems()}
+    assert told == {
+        "r\\udcff": "the name of this folder is not UTF-8: rename it",
+        "run-0002": "run.json has 1.10 TB, more than any record",
+        "run-0003": "run.json is not there, or leads nowhere",
+    }
+
+
+def test_a_run_is_indexed_whatever_it_says_of_itself(made, tmp_path):
+    """A number of readings that no index holds, and a metric of the name of a canary."""
+    odd = dataclasses.replace(made.foreign(1.0), extra={"readings of the index": 10**30})
+    own = Metric(value=3.0, unit="bytes/s", direction=Direction.HIGHER, kind=Kind.TIMED)
+    run = made.run_of(0, metrics={"a": odd, "roofline_bytes_per_s": own})
+    store = filled(str(tmp_path / "s"), made, [run])
+    assert values(store.series(made.CASE, "roofline_bytes_per_s")) == [3.0]
+    assert values(store.series(made.CASE, "a")) == [1.0]
+    assert store.problems() == []
+
+
+@pytest.mark.parametrize("when", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_no_calendar_in_utc_has_is_refused(made, tmp_path, when):
+    """It would break every order and window that it is in."""
+    with pytest.raises(RecordError, match="which is no time"):
+        open_store(str(tmp_path / "s")).add(made.source_of(made.run_of(0, created_at=when)))
+
+
+def test_a_store_that_is_none_is_refused(tmp_path):
+    """One slash too few is no folder; no home, no name, no file."""
+    os.mkfifo(tmp_path / "store.toml")
+    for url, told in (
+        ("s3:/b/x", "Write s3://"), ("~nosuch-user/x", "cannot find"), ("s\udcff", "not UTF-8"),
+        (str(tmp_path), "no regular file"),
+    ):  # fmt: skip
+        with pytest.raises(StoreError, match=told):
+            open_store(url)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "store.toml").write_text("a=" + "[" * 3000)
+    with pytest.raises(ConfigError, match="is not TOML"):
+        open_store(str(tmp_path / "deep"))

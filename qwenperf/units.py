@@ -23,6 +23,14 @@ def seconds(value: float) -> str:
     return _scaled(value, _SECOND_STEPS)
 
 
+def age(value: float) -> str:
+    """Write how long ago something was, given in seconds: 302400 -> ``3.5 days``."""
+    for size, unit in ((86400.0, "days"), (3600.0, "hours")):
+        if value >= 2 * size:
+            return f"{value / size:,.1f}".removesuffix(".0") + f" {unit}"
+    return seconds(value)
+
+
 def byte_count(value: float) -> str:
     """Write a size given in bytes, decimal prefixes: 717000000 -> ``717 MB``."""
     return _scaled(value, _BYTE_STEPS) if abs(value) >= 1e3 else f"{value:.0f} B"

@@ -133,7 +133,8 @@ def _internal(error: BaseException, words: list[str]) -> int:
     text = "".join(traceback.format_exception(error))
     where = "" if "--debug" in words else _kept(text)
     if not where:
-        say(text.rstrip("\n"))
+        for line in text.splitlines():
+            say(line)
         where = "the traceback is above"
     return _report(f"internal error: {type(error).__name__}: {_one_line(str(error))} ({where})", INTERNAL, words)
 

@@ -67,10 +67,11 @@ def command(
     if case is None:
         return _list(store, cases, as_json=as_json)
     drawn: list[Drawn]
+    known = store.cases()  # once: of a large store this takes a while
     if metric is None:
-        drawn = [(store.series(one, name, window), None) for one in cases for name in store.cases()[one]]
+        drawn = [(store.series(one, name, window), None) for one in cases for name in known[one]]
     else:
-        having, why = [one for one in cases if metric in store.cases()[one]], set[str]()
+        having, why = [one for one in cases if metric in known[one]], set[str]()
         drawn = [_drawn(store, one, metric, window, why) for one in having or cases]  # the store says what nobody has
         for reason in why:
             say(f"qwenperf: warning: changes are not looked for: {reason}")
@@ -157,8 +158,11 @@ def _draws_dots(encoding: str) -> bool:
 def _write_newest(cases: Sequence[str], shown: Sequence[Series]) -> None:
     from qwenperf.report.history import newest_report
 
-    for case in cases:
-        write(newest_report(case, [series for series in shown if series.case == case]))
+    of_case: dict[str, list[Series]] = {case: [] for case in cases}
+    for series in shown:
+        of_case[series.case].append(series)
+    for case, found in of_case.items():
+        write(newest_report(case, found))
 
 
 def _write_json(store: History, shown: Sequence[Drawn]) -> None:

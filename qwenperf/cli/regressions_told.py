@@ -78,7 +78,7 @@ def _lines(
     since = f"the release of {release[:10]}" if release else "the first run"
     yield from filter(None, (crept_line(each, since) for each in judged))
     for case in silent:
-        age, expected = (units.seconds(value) for value in (case.found.age_s, case.found.expected_s))
+        age, expected = (units.age(value) for value in (case.found.age_s, case.found.expected_s))
         many = f"{len(case.metrics)} metrics" if case.metrics[1:] else case.metrics[0]
         told = f"stale: {many} of {case.case}: last measured {case.last}, {age} ago; expected within {expected}"
         yield Text(printable(told))

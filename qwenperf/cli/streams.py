@@ -61,9 +61,13 @@ def refusal(error: OSError) -> OutputError:
 
 
 def say(line: str) -> None:
-    """Write one line that is not data to stderr; where that is impossible it is lost."""
+    """Write one line that is not data to stderr; where that is impossible it is lost.
+
+    It stays one line and steers no terminal: names in it come from records, and records from anywhere.
+    """
+    shown = "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in line)
     try:
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{shown}\n")
         sys.stderr.flush()
     except OSError:
         give_up(sys.stderr)

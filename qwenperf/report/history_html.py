@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,13 +15,16 @@ from qwenperf.report.series_scale import environments_of
 from qwenperf.report.series_svg import series_svg, shape_of
 from qwenperf.schema.series import Series
 
+_CONTROL = re.compile(r"[^\n\t -~\xa0-\U0010ffff]|[\ud800-\udfff]")
+"""Letters that no page may hold, and half characters, which no file can."""
+
 
 def history_page(store: str, shown: Sequence[tuple[Series, Sequence[int]]]) -> str:
     """Return a page of series, each with the first points after its changes. Whatever they hold is escaped."""
     environment, style, policy = templates()
     views = [_view(series, changes) for series, changes in shown]
     page = environment.get_template("history.html")
-    return page.render(store=store, views=views, style=style, policy=policy) + "\n"
+    return _CONTROL.sub("?", page.render(store=store, views=views, style=style, policy=policy)) + "\n"
 
 
 def _view(series: Series, changes: Sequence[int]) -> dict[str, Any]:

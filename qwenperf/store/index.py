@@ -132,6 +132,8 @@ class Index:
     def _ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(query, values).fetchall()
+        except UnicodeEncodeError:  # what is not UTF-8 is the name of nothing here
+            return []
         except sqlite3.Error as error:
             raise self._broken(error) from error
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 
@@ -187,6 +188,7 @@ def test_a_case_that_no_longer_comes_is_told(tmp_path, capsys):
     code, out, _ = ask(capsys, "--store", old)
     assert code == 0
     assert f"stale: 2 metrics of {CASE}" in out
+    assert re.search(r"[\d.]+ days ago; expected within [\d.]+ (days|hours)", out)
     assert ask(capsys, "--store", old, "--stale", "fail")[0] == 5
 
 

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from qwenperf.cli.streams import say
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.records import CaseRecord, RunRecord, metric
 
@@ -109,3 +110,9 @@ def test_the_report_says_which_budgets_were_applied(failing, shell, tmp_path):
     assert f"budgets: {tmp_path / 'pyproject.toml'} (1 table)" in shell("gate", failing, to="").stdout
     (tmp_path / "other.toml").write_text("[tool.qwenperf.budgets]\n")
     assert "budgets: none in other.toml" in shell("gate", failing, "--budgets", "other.toml", to="").stdout
+
+
+def test_what_is_said_is_one_line_that_steers_no_terminal(capsys):
+    """Whatever a record calls its cases: no colour, no title, no second line that looks like ours."""
+    say("warning: \x1b[31mred\x1b]0;title\x07 \u202eback\nqwenperf: all is well\udcff")
+    assert capsys.readouterr().err == "warning: ?[31mred?]0;title? ?back qwenperf: all is well?\n"

@@ -191,6 +191,15 @@ def test_no_name_becomes_markup():
     assert page.count("<svg ") == 1
 
 
+def test_a_page_holds_no_letter_that_steers():
+    """Whatever a store and its cases are called, half characters included: the page can be written and printed."""
+    from qwenperf.report.history_html import history_page
+
+    page = history_page("s\x1b]0;x\x07", [(series_of(1.0, metric="a\x1b[31m\udcff\x9b\u00e4"), ())])
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", page)
+    assert "a?[31m??\u00e4" in page.encode().decode()
+
+
 def test_a_page_has_every_series_and_every_point():
     """A section, a drawing and a table each."""
     from qwenperf.report.history_html import history_page

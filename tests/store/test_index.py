@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from qwenperf.errors import StoreError
+from qwenperf.errors import StoreError, UnknownNameError
 from qwenperf.store import tables
 from qwenperf.store.base import Window
 from qwenperf.store.directory import open_store
@@ -160,3 +160,12 @@ def test_forgetting_a_run_looks_at_no_other(store_url):
     plan = " ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {tables.DROP_POINTS}", (1, 1.0, 1.0)))
     connection.close()
     assert "SEARCH points USING PRIMARY KEY (series=? AND at=? AND measured=? AND run=?)" in plan
+
+
+def test_what_is_not_utf8_is_the_name_of_nothing(made, store_url):
+    """Such words come from a command line; an index has none."""
+    store = open_store(store_url)
+    with pytest.raises(UnknownNameError, match="unknown metric"):
+        store.series(made.CASE, "tpot\udcff")
+    with pytest.raises(UnknownNameError, match="unknown run"):
+        store.get("\udcff")

@@ -102,7 +102,7 @@ def _is_newest(pull: Mapping[str, Any], target: Target) -> bool:
     return (
         same
         and _text(pull, "head", "sha") == target.sha
-        and _text(pull, "base", "repo", "full_name").lower() == (target.repository.lower())
+        and _text(pull, "base", "repo", "full_name").lower() == target.repository.lower()
     )
 
 

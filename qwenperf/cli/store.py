@@ -14,6 +14,7 @@ from rich.text import Text
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.stores import find_store, store_option, warn_of_problems
+from qwenperf.errors import QwenperfError, StoreError
 
 _BROKEN = 2
 
@@ -40,9 +41,13 @@ def add_command(runs: tuple[Path, ...], store_url: str | None, *, traces: bool, 
 
     store = find_store(store_url)
     sources = list(read_sources(runs, traces=traces))  # a run that cannot be read is said before anything is written
-    done = []
+    done: list[dict[str, str]] = []
     for place, source in sources:
-        result = store.add(source)
+        try:
+            result = store.add(source)
+        except QwenperfError as error:
+            before = f" Added before: {', '.join(printable(one['run']) for one in done)}." if done else ""
+            raise StoreError(f"{place}: {error.message}{before}", advice=error.advice) from error
         done.append({"run": source.record.id, "from": str(place), "result": str(result)})
         if not as_json:
             write_lines([printable(f"{result}: {source.record.id}")])

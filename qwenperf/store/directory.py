@@ -144,7 +144,19 @@ class DirectoryStore:
         self.place.write_note(name, data)
 
     def refresh(self) -> None:
-        """Bring the index up to date with the folders: read what is new or has changed, forget what is gone."""
+        """Bring the index up to date with the folders: read what is new or has changed, forget what is gone.
+
+        Where there is no room for it, no right to write it or damage in it, this store is indexed in memory.
+        """
+        try:
+            self._fill()
+        except StoreError:
+            if self._index.file is None:
+                raise
+            self._index = Index(None)
+            self._fill()
+
+    def _fill(self) -> None:
         # In this order: what another process adds and indexes in between is not taken for gone.
         known = self._index.stamps()
         found = self.place.listing()
@@ -162,7 +174,7 @@ class DirectoryStore:
         """Make the index anew from the runs, and return how many runs, series and points there are."""
         try:
             self._index.clear()
-            self.refresh()
+            self._fill()
         except StoreError:  # what is broken inside cannot be emptied
             self._index.throw_away()
             del self._index

@@ -233,6 +233,9 @@ def test_shards_are_merged_and_judged_as_a_whole(project):
     again = run("merge", "shards", "--out", "whole")
     assert "already there" in again.stderr
     assert len(list((project / "whole").iterdir())) == 1
+    (project / "other.toml").write_text('[tool.qwenperf.budgets."a"]\ntpot_s = { max = 1.0 }\n')
+    refused = run("merge", "shards", "--out", "whole", "--budgets", "other.toml", code=2)
+    assert "is the merge of these runs, judged by other budgets. Remove that folder" in refused.stderr
 
 
 def test_a_case_that_no_shard_measured_is_missing(project):
@@ -317,3 +320,11 @@ def test_what_a_run_is_called_does_not_steer_a_terminal(project):
     said = run("history", made.CASE, "tpot_s").stderr
     assert "bad?[32m?qwenperf" in said
     assert "\x1b" not in run("history", "no\x1b[31m", code=2).stderr
+
+
+def test_a_refused_run_says_which_were_added_before_it(project):
+    """Also where JSON was asked for and holds the error alone."""
+    run("store", "add", "profiles/run-0001", "--store", "s")
+    other = made.write_run(project / "others", made.run_of(1, value=9.0))
+    told = json.loads(run("store", "add", "profiles/run-0000", other, "--store", "s", "--json", code=2).stdout)
+    assert "another run with the id 'run-0001'. Added before: run-0000." in told["error"]["message"]

@@ -421,3 +421,14 @@ def test_a_store_that_is_none_is_refused(tmp_path):
     (tmp_path / "deep" / "store.toml").write_text("a=" + "[" * 3000)
     with pytest.raises(ConfigError, match="is not TOML"):
         open_store(str(tmp_path / "deep"))
+
+
+def test_an_index_that_cannot_be_written_leaves_the_answers(made, tmp_path):
+    """A full disk, for one, while it is filled: what may be deleted at any time may also be missing."""
+    store = filled(str(tmp_path / "store"), made, [made.run_of(0), made.run_of(1)])
+    assert len(store.runs()) == 2
+    full = open_store(str(tmp_path / "store"))
+    full._index._connection.execute("PRAGMA max_page_count = 1")
+    store.add(made.source_of(made.run_of(2, metrics={f"m{n}": made.foreign(1.0) for n in range(2000)})))
+    assert len(full.runs()) == 3
+    assert len(full.cases()[made.CASE]) == 2002

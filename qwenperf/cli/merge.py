@@ -14,7 +14,7 @@ from qwenperf.cli.config import find_project
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.streams import say, verdict_survives
-from qwenperf.errors import OutputError, UsageError
+from qwenperf.errors import OutputError, QwenperfError, UsageError
 from qwenperf.settings import INCONCLUSIVE
 
 _OWN = ("logs/", "plugins/")
@@ -98,8 +98,18 @@ def _write(folder: Path, run: Any, files: Mapping[str, Path]) -> None:
     try:
         done = open_store(str(folder.parent)).add(Source(record=run, data=dumps(run).encode(), files=files))
     except StoreError as error:
-        advice = (
-            "The same runs may have been merged there under other budgets: remove that folder, or give another --out."
-        )
-        raise OutputError(error.message, advice=advice) from error
+        same = _is_merge_of(folder, run)
+        message = f"{folder} is the merge of these runs, judged by other budgets." if same else error.message
+        raise OutputError(message, advice="Remove that folder, or give another with --out.") from error
     say(f"qwenperf: {done}: {folder}")
+
+
+def _is_merge_of(folder: Path, run: Any) -> bool:
+    """Say whether a folder has the same run but for what was made of it: its id comes from all of its parts."""
+    from qwenperf.cli.saved_run import read_run
+
+    try:
+        record, _ = read_run(folder)
+    except QwenperfError:
+        return False
+    return record.id == run.id and record.extra.get("merged") == run.extra["merged"]

@@ -169,3 +169,12 @@ def test_what_is_not_utf8_is_the_name_of_nothing(made, store_url):
         store.series(made.CASE, "tpot\udcff")
     with pytest.raises(UnknownNameError, match="unknown run"):
         store.get("\udcff")
+
+
+def test_cases_are_looked_up_once_until_a_run_comes(made, store_url):
+    """Of a store of thousands, asked for each of them, this took minutes."""
+    store = open_store(store_url)
+    known = store.cases()
+    assert store.cases() is known
+    store.add(made.source_of(made.run_of(9, case="new")))
+    assert "new" in store.cases()

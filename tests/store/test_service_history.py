@@ -75,3 +75,16 @@ def test_a_commit_is_as_old_as_it_says(made, tmp_path):
     made.write_run(tmp_path / "store", made.run_of(3, commit={"sha": f"{3:040x}"}))
     history = ServiceHistory(open_store(str(tmp_path / "store")), read_aliases())
     assert history.committed("0") == [(sha, 1767225600.0)]
+
+
+def test_a_service_is_asked_for_its_cases_once(made, tmp_path, monkeypatch):
+    """Each question is a journey, and a pattern asks for every case that it matches."""
+    made.write_run(tmp_path / "store", made.run_of(0, case="a"))
+    store, asked = open_store(str(tmp_path / "store")), []
+    cases = store.cases
+    monkeypatch.setattr(store, "cases", lambda: asked.append(1) or cases())
+    history = ServiceHistory(store, read_aliases())
+    for _ in range(3):
+        assert history.series("a", "tpot_s").points
+        assert list(history.cases()) == ["a"]
+    assert len(asked) == 1

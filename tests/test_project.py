@@ -69,7 +69,8 @@ def test_actions_are_pinned_by_commit(repository):
         uses = [line.strip().removeprefix("- ") for line in text.splitlines() if "uses:" in line]
         assert uses
         assert [line for line in uses if not PINNED.fullmatch(line)] == []
-        assert "\npermissions: {}\n" in text
+        # An action has what the job that uses it has.
+        assert "\npermissions: {}\n" in text or "/actions/" in name
 
 
 def test_documented_make_targets_exist(repository):

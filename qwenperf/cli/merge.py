@@ -112,4 +112,4 @@ def _is_merge_of(folder: Path, run: Any) -> bool:
         record, _ = read_run(folder)
     except QwenperfError:
         return False
-    return record.id == run.id and record.extra.get("merged") == run.extra["merged"]
+    return bool(record.id == run.id and record.extra.get("merged") == run.extra["merged"])

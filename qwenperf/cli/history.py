@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from qwenperf.cli.files import named_path
+from qwenperf.cli.files import is_there, named_path, read_text
 from qwenperf.cli.output import console, debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.stores import find_history, store_option, warn_of_problems
 from qwenperf.cli.streams import say
@@ -176,13 +176,24 @@ def _write_json(store: History, shown: Sequence[Drawn]) -> None:
 
 
 def _write_page(file: Path, store: History, shown: Sequence[Drawn]) -> None:
+    """Write the page whole or not at all, over an older page but over nothing else.
+
+    Raises:
+      OutputError: something else is there, or the system refuses.
+    """
+    from qwenperf.lab.run_folder import write_text
     from qwenperf.report.history_html import history_page
 
-    page = history_page(store.url, [(series, changes or ()) for series, changes in shown])
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {file}: {error.strerror or error}.", advice="Give a file with --html."
-        ) from error
+    if is_there(file) and not _is_page(file):
+        raise OutputError(f"{file} is there, and is no page.", advice="Give another name with --html.")
+    write_text(file, history_page(store.url, [(series, changes or ()) for series, changes in shown]))
     say(f"qwenperf: wrote {file}")
+
+
+def _is_page(file: Path) -> bool:
+    """Say whether a page may be replaced by the next; an empty file is nobody's."""
+    try:
+        begins = read_text(file).lstrip()[:9].lower()
+    except (OSError, ValueError):
+        return False
+    return begins in {"", "<!doctype"}

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import sys
 from datetime import UTC, datetime
@@ -328,3 +329,17 @@ def test_a_refused_run_says_which_were_added_before_it(project):
     other = made.write_run(project / "others", made.run_of(1, value=9.0))
     told = json.loads(run("store", "add", "profiles/run-0000", other, "--store", "s", "--json", code=2).stdout)
     assert "another run with the id 'run-0001'. Added before: run-0000." in told["error"]["message"]
+
+
+def test_a_page_takes_the_place_of_a_page_and_of_nothing_else(project):
+    """A record would be lost, and a pipe has nobody who reads."""
+    os.mkfifo(project / "pipe")
+    record = project / "profiles" / "run-0001" / "run.json"
+    before = record.read_text()
+    for file in (record, project / "pipe", project):
+        said = run("history", made.CASE, "tpot_s", "--html", file, code=2).stderr
+        assert "is there, and is no page" in said.replace("\n", " ")
+    assert record.read_text() == before
+    for _ in range(2):
+        run("history", made.CASE, "tpot_s", "--html", project / "page.html")
+    assert (project / "page.html").read_text().lower().startswith("<!doctype")

@@ -62,17 +62,19 @@ def command(ctx: click.Context, /, *, debug: bool, **asked: Any) -> int:  # noqa
 @debug_option
 def accept_command(name: str, reason: str, *, store_url: str | None, as_json: bool, debug: bool) -> int:  # noqa: ARG001
     """Accept the regression NAME: what follows is compared with its level."""
-    from qwenperf.cli.regressions_find import read_known
+    from qwenperf.cli.regressions_find import alone, read_known
     from qwenperf.gate.history_status import accept
     from qwenperf.report.series_scale import printable
 
     store = find_store(store_url)
-    record, now = read_known(store), datetime.now(UTC).isoformat(timespec="seconds")
-    try:
-        regressions = accept(record.regressions, name, reason, now)
-    except UnknownNameError as error:
-        raise UnknownNameError("regression", name, error.known) from None
-    store.write_note(NOTE, dumps(replace(record, updated_at=now, regressions=regressions)).encode())
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    with alone(store):
+        record = read_known(store)
+        try:
+            regressions = accept(record.regressions, name, reason, now)
+        except UnknownNameError as error:
+            raise UnknownNameError("regression", name, error.known) from None
+        store.write_note(NOTE, dumps(replace(record, updated_at=now, regressions=regressions)).encode())
     done = next(one for one in regressions if one.accepted_at == now and one.id.startswith(name))
     if as_json:
         write_json(to_json(done))
@@ -108,9 +110,10 @@ def _list(*, store_url: str | None, stale: str | None, as_json: bool, **asked: A
     found = tuple(
         find.with_evidence(store, with_acceptance(Path.cwd(), one, stamp)) for one in merged(known.regressions, judged)
     )
-    latest = find.read_known(store)
-    found = kept_meanwhile(found, known.regressions, latest.regressions)
-    _keep(store, replace(latest, updated_at=stamp, regressions=found))
+    with find.alone(store):
+        latest = find.read_known(store)
+        found = kept_meanwhile(found, known.regressions, latest.regressions)
+        _keep(store, replace(latest, updated_at=stamp, regressions=found))
     better = [one for each in judged for one in each.improvements] if asked["improvements"] else []
     listed = [one for one in (*find.shown(found, judged), *better) if since is None or _is_since(one, since)]
     listed.sort(key=lambda one: (_ORDER.index(one.status), one.cause is not Cause.CODE))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -51,6 +54,22 @@ def read_known(store: DirectoryStore) -> RegressionsRecord:
     """
     data = store.read_note(NOTE)
     return RegressionsRecord() if data is None else loads(data.decode("utf-8", "replace"), f"{store.url}/{NOTE}")
+
+
+@contextmanager
+def alone(store: DirectoryStore) -> Iterator[None]:
+    """Let nobody else change the record between reading and writing it; places that are no folder have no lock."""
+    try:
+        descriptor = os.open(store.url, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        yield
+        return
+    try:
+        with suppress(OSError):  # some shares lock no folders
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def chosen(store: DirectoryStore, case: str | None, metrics: Sequence[str]) -> list[tuple[str, str]]:

@@ -4,17 +4,21 @@ import dataclasses
 import json
 import re
 import subprocess
+import threading
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from qwenperf.cli import main, regressions_find
 from qwenperf.cli.regressions_git import last_release, with_acceptance
+from qwenperf.cli.stores import find_store
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.metrics import Direction
 from qwenperf.schema.records import CaseRecord, Evidence, Roofline, RunRecord, metric
-from qwenperf.schema.regressions import Form, Regression, RegressionStatus, loads
+from qwenperf.schema.regressions import Form, Regression, RegressionsRecord, RegressionStatus, loads
+from qwenperf.schema.regressions import dumps as dump_regressions
 
 CASE = "tiny/cached/b1"
 COUNT = 60
@@ -180,6 +184,23 @@ def test_an_acceptance_during_a_look_is_kept(store, capsys, monkeypatch):
     assert ask(capsys, "--store", store)[0] == 0
     (kept,) = loads((store / "regressions.json").read_text()).regressions
     assert (kept.status, kept.reason) == (RegressionStatus.ACCEPTED, "f32 rotary")
+
+
+def test_two_who_accept_at_once_lose_nothing(tmp_path):
+    """Whoever comes second reads what the first has written."""
+    folder, second = tmp_path / "store", dataclasses.replace(REGRESSION, id="ffff0000")
+    folder.mkdir()
+    (folder / "regressions.json").write_text(dump_regressions(RegressionsRecord(regressions=(REGRESSION, second))))
+    words = ["regressions", "accept", second.id, "--reason", "two", "--store", str(folder)]
+    other = threading.Thread(target=CliRunner().invoke, args=(main, words))
+    said = dataclasses.replace(REGRESSION, status=RegressionStatus.ACCEPTED, reason="one")
+    with regressions_find.alone(find_store(str(folder))):
+        other.start()
+        other.join(0.5)  # long enough to write, were it not for the lock
+        (folder / "regressions.json").write_text(dump_regressions(RegressionsRecord(regressions=(said, second))))
+    other.join()
+    kept = loads((folder / "regressions.json").read_text()).regressions
+    assert [one.reason for one in kept] == ["one", "two"]
 
 
 def test_a_case_that_no_longer_comes_is_told(tmp_path, capsys):

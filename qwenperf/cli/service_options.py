@@ -57,6 +57,7 @@ def make_folder(folder: Path) -> None:
       OutputError: the system refuses.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        # Private runs and hashes of tokens lie there.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make {folder}: {error.strerror or error}.", advice="Give another --data.") from error

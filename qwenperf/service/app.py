@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from qwenperf.errors import QwenperfError
-from qwenperf.service.context import Service
+from qwenperf.service.context import Service, service_of
 from qwenperf.service.db.database import Database
 from qwenperf.service.db.upgrade import check_version, upgrade
 from qwenperf.service.files import Files
@@ -38,7 +38,7 @@ def make_service(settings: ServiceSettings) -> Service:
     """
     url = settings.database_url
     if url.startswith("sqlite"):
-        settings.data.mkdir(parents=True, exist_ok=True)
+        settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         upgrade(url)
     files = Files(settings.files_url, settings.files_options)
     database = Database(url, pool_size=settings.pool_size)
@@ -61,6 +61,7 @@ def create_app(settings: ServiceSettings, service: Service | None = None) -> Sta
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         # A thread that waits for no connection is no use: as many threads as connections, and a few for bodies.
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.pool_size + 8
+        app.state.large = anyio.CapacityLimiter(2)
         jobs = Jobs(made)
         jobs.start()
         yield
@@ -75,6 +76,8 @@ def create_app(settings: ServiceSettings, service: Service | None = None) -> Sta
     }
     app = Starlette(routes=_routes(), middleware=middleware(made), exception_handlers=handlers, lifespan=lifespan)
     app.state.service = made
+    # To redirect to an address with or without its last slash it would believe what the request says is its host.
+    app.router.redirect_slashes = False
     return app
 
 
@@ -140,5 +143,12 @@ def _on_http(request: Request, error: Exception) -> Response:
 
 
 def _on_bug(request: Request, error: Exception) -> Response:
+    from qwenperf.service.auth.headers import set_missing
+    from qwenperf.service.auth.sessions import secure
+
     _LOG.error("bug in %s %s", request.method, request.url.path, exc_info=error)
-    return _on_problem(request, Problem(500, "internal error.", "It is in the log of the service; please report it."))
+    told = Problem(500, "internal error.", "It is in the log of the service; please report it.")
+    response = _on_problem(request, told)
+    # This answer passes by all that stands before the application.
+    set_missing(response.headers, encrypted=secure(service_of(request).settings))
+    return response

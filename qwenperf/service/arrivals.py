@@ -20,7 +20,7 @@ from qwenperf.schema.comparison import COMPARISON_SCHEMA, ComparisonRecord
 from qwenperf.schema.hints import show
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
 from qwenperf.service.texts import label, record_name, words
-from qwenperf.service.times import microseconds
+from qwenperf.service.times import measured
 from qwenperf.service.writing_json import compact
 from qwenperf.store.rows import PointRow, Rows, moment, rows_of
 
@@ -116,6 +116,7 @@ def arrived_run(run: RunRecord, content: Content) -> ArrivedRun:
     name = record_name(run.id, "id")
     rows = rows_of(run, name)
     _check_sizes(run)
+    _check_values(rows.points)
     return ArrivedRun(
         name=name,
         content=content,
@@ -145,16 +146,27 @@ def _check_sizes(run: RunRecord) -> None:
             label(metric.unit or "-", f"cases[{index}].metrics.{name}.unit")
             if abs(metric.value) > LARGEST:
                 raise RecordError(f"cases[{index}].metrics.{name}.value is {show(metric.value)}; nothing is so large.")
+        if abs(case.wall_s or 0.0) > LARGEST:
+            raise RecordError(f"cases[{index}].wall_s is {show(case.wall_s)}; nothing is so large.")
+
+
+def _check_values(points: Sequence[PointRow]) -> None:
+    """Refuse what the mean of a window could not hold, also where it is no metric's own value."""
+    for point in points:
+        for value in (point.value, point.low, point.high):
+            if abs(value or 0.0) > LARGEST:
+                raise RecordError(f"{point.metric} of {point.case} has {show(value)}; nothing is so large.")
 
 
 def _run_values(run: RunRecord, rows: Rows) -> Values:
     outcomes = [verdict.outcome for case in run.cases for verdict in case.verdicts]
     stored = rows.run
+    at = measured(stored.at, "commit.committed_at" if stored.committed_at else "created_at")
     return {
         "suite": words(run.suite, 200),
-        "at": microseconds(stored.at),
-        "measured_at": microseconds(rows.measured),
-        "committed_at": microseconds(stored.at) if stored.committed_at else None,
+        "at": at,
+        "measured_at": measured(rows.measured, "created_at"),
+        "committed_at": at if stored.committed_at else None,
         "commit": words(stored.commit, 100),
         "branch": words(stored.branch, 300),
         "environment": stored.environment,
@@ -209,7 +221,7 @@ def arrived_comparison(comparison: ComparisonRecord, content: Content) -> Arrive
             "environment": environment_key(comparison.head.environment),
             "outcome": _outcome(Outcome(value["outcome"]) for value in verdicts),
             "cases": len(comparison.cases),
-            "created_at": microseconds(moment(comparison.created_at, "created_at")),
+            "created_at": measured(moment(comparison.created_at, "created_at"), "created_at"),
         },
         verdicts=verdicts,
     )

@@ -6,6 +6,8 @@ to PostgreSQL by a backup and a restore.
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
@@ -31,7 +33,7 @@ def backup(settings: ServiceSettings, folder: Path, *, with_files: bool = True) 
 
     Raises:
       OutputError: the folder is there already, or cannot be written to.
-      UsageError: the database is of another version.
+      UsageError: the database is of another version, or a file went while it was copied.
       ServiceUnavailableError: the database or the files cannot be reached.
     """
     if (
@@ -44,7 +46,8 @@ def backup(settings: ServiceSettings, folder: Path, *, with_files: bool = True) 
     if folder.exists() or unfinished.exists():
         raise OutputError(f"{folder if folder.exists() else unfinished} is there already.", advice="Name a new folder.")
     try:
-        unfinished.mkdir(parents=True)
+        # Hashes of tokens and private runs are in it.
+        unfinished.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise OutputError(f"cannot make {unfinished}: {error.strerror}.") from error
     copied = ServiceSettings(data=unfinished)
@@ -52,7 +55,12 @@ def backup(settings: ServiceSettings, folder: Path, *, with_files: bool = True) 
     source, target = Database(settings.database_url, pool_size=2), Database(copied.database_url, pool_size=2)
     try:
         done = _copy(source, target)
-        done |= _copy_files(source, settings, copied) if with_files else _NO_FILES
+        # Of the rows that were copied, and not of those that are there by now.
+        done |= _copy_files(target, settings, copied) if with_files else _NO_FILES
+    except BaseException:
+        target.close()
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
     finally:
         target.close()
         source.close()
@@ -64,14 +72,14 @@ def restore(settings: ServiceSettings, folder: Path) -> dict[str, int]:
     """Restore a backup and return what ``backup`` returns.
 
     Raises:
-      UsageError: no backup there, or a service that has data already.
+      UsageError: no backup there, a file of it is missing or damaged, or a service that has data already.
       ServiceUnavailableError: the database or the files cannot be reached.
     """
     saved = ServiceSettings(data=folder)
     if not (folder / DATABASE_FILE).is_file():
         raise UsageError(f"{folder} is no backup: it has no {DATABASE_FILE}.")
     if settings.database_url.startswith("sqlite"):
-        settings.data.mkdir(parents=True, exist_ok=True)
+        settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     upgrade(settings.database_url)
     upgrade(saved.database_url)
     source, target = Database(saved.database_url, pool_size=2), Database(settings.database_url, pool_size=2)
@@ -141,19 +149,37 @@ def _copy_files(source: Database, settings: ServiceSettings, other: ServiceSetti
     reading, writing = (Files(one.files_url, one.files_options) for one in (settings, other))
     count = size = 0
     with source.read() as connection:
-        rows = connection.execute(select(files.c.project_id, files.c.name, files.c.size)).all()
+        query = select(files.c.project_id, files.c.name, files.c.size, files.c.sha256)
+        rows = connection.execute(query).all()
     for row in rows:
-        writing.keep(row.project_id, row.name, cast("IO[bytes]", _Blocks(reading.read(row.project_id, row.name))))
+        blocks = _Blocks(reading.read(row.project_id, row.name))
+        try:
+            writing.keep(row.project_id, row.name, cast("IO[bytes]", blocks))
+        except FileNotFoundError as error:
+            advice = "Did retention remove it meanwhile? Try again."
+            raise UsageError(f"the file {row.name} is missing.", advice=advice) from error
+        if (blocks.size, blocks.sha256) != (row.size, row.sha256):
+            raise UsageError(f"the file {row.name} is damaged: its content is not what its name says.")
         count, size = count + 1, size + row.size
     return {"files": count, "file_bytes": size}
 
 
 class _Blocks:
-    """Blocks as a file that is read once."""
+    """Blocks as a file that is read once; afterwards it knows how much there was, and its SHA-256."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        """Of all that was read."""
+        return self._hash.hexdigest()
 
     def read(self, _size: int) -> bytes:
         """Return the next block, or nothing at the end."""
-        return next(self._blocks, b"")
+        block = next(self._blocks, b"")
+        self._hash.update(block)
+        self.size += len(block)
+        return block

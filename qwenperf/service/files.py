@@ -52,6 +52,9 @@ class Files:
         """Make a file of the parts of an upload and return its name; ``None`` where its content is not ``sha256``.
 
         An upload that was interrupted after this is assembled again: the file is there, and stays.
+
+        Raises:
+          FileNotFoundError: its parts are gone.
         """
         name = f"{sha256}-{upload}"
         target = self._file(project_id, name)
@@ -59,16 +62,24 @@ class Files:
             if self._fs.exists(target):
                 return name
         places = [self._path("uploads", upload, part) for part in parts]
-        if self._hash(places) != sha256:
-            return None
+        try:
+            if self._hash(places) != sha256:
+                return None
+            self._join(places, target)
+        except FileNotFoundError:
+            # Whoever did the same at the same time was faster, or has taken the parts away.
+            if not self._fs.exists(target):
+                raise
+        return name
+
+    def _join(self, places: Sequence[str], target: str) -> None:
         if len(places) == 1:
             with _available():
                 self._move(places[0], target)
-        else:
-            with self._writing(target) as file:
-                for block in chain.from_iterable(map(self._blocks, places)):
-                    file.write(block)
-        return name
+            return
+        with self._writing(target) as file:
+            for block in chain.from_iterable(map(self._blocks, places)):
+                file.write(block)
 
     def _hash(self, places: Iterable[str]) -> str:
         found = hashlib.sha256()
@@ -86,6 +97,13 @@ class Files:
         """Remove the parts of an upload that has become a file."""
         with suppress(FileNotFoundError), _available():
             self._fs.rm(self._path("uploads", upload), recursive=True)
+
+    def uploads(self) -> list[str]:
+        """Return the uploads that have parts here."""
+        with suppress(FileNotFoundError), _available():
+            found = self._fs.ls(self._path("uploads"), detail=False)
+            return [str(path).rstrip("/").rpartition("/")[2] for path in found]
+        return []
 
     def drop_part(self, upload: str, part: str) -> None:
         """Remove one part of an upload."""

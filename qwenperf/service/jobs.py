@@ -77,6 +77,7 @@ def sweep(service: Service, stop: threading.Event | None = None) -> None:
     now = service.clock()
     service.database.write(lambda connection: sweep_access(connection, now))
     _drop_uploads(service, now - service.settings.upload_expires_s * SECOND_US)
+    _drop_orphans(service)
     if service.settings.judge:
         from qwenperf.service.judging import find_stopped
 
@@ -113,6 +114,16 @@ def _drop_uploads(service: Service, before: int) -> None:
 
         if service.database.write(work):
             service.files.drop_upload(row.project_id, row.id, row.sha256)
+
+
+def _drop_orphans(service: Service) -> None:
+    """Remove parts of uploads that are none any more: their run went, or a part came after their end."""
+    # In this order: what is there now had a row before it had parts.
+    there = service.files.uploads()
+    with service.database.read() as connection:
+        gone = set(there) - uploads.under_way(connection)
+    for upload in gone:
+        service.files.drop_parts(upload)
 
 
 def _drop_files(service: Service, project_id: int) -> None:

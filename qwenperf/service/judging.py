@@ -22,6 +22,7 @@ from qwenperf.schema.series import Point, Series
 from qwenperf.service.context import Service
 from qwenperf.service.db import alerts, series
 from qwenperf.service.db.tables import series as series_table
+from qwenperf.service.problems import ServiceUnavailableError
 from qwenperf.service.times import SECOND_US, iso
 from qwenperf.stats.history_stale import stale
 from qwenperf.units import quantity
@@ -46,15 +47,25 @@ def judge_new(service: Service) -> int:
     with service.database.read() as connection:
         rows = series.unjudged(connection, _AT_ONCE)
     for row in rows:
-        with service.database.read() as connection:
-            points = series.newest(connection, row.id, MOST)
-        found = _changes(row, points)
-        service.database.write(partial(_keep_changes, row=row, found=found, at=service.clock()))
+        try:
+            with service.database.read() as connection:
+                points = series.newest(connection, row.id, MOST)
+            found = _changes(row, points)
+            service.database.write(partial(_keep_changes, row=row, found=found, at=service.clock()))
+        except ServiceUnavailableError:
+            raise
+        except Exception:  # noqa: BLE001  (one bad series must not keep all others from being judged)
+            _LOG.exception("bug in judging %s of %s; it is left until its next point", row.metric, row.case)
+            service.database.write(partial(_set_judged, row=row))
     return len(rows)
 
 
-def _keep_changes(connection: Connection, *, row: Row[Any], found: Sequence[alerts.Found], at: int) -> None:
+def _set_judged(connection: Connection, *, row: Row[Any]) -> None:
     connection.execute(update(series_table).where(series_table.c.id == row.id).values(judged=row.points))
+
+
+def _keep_changes(connection: Connection, *, row: Row[Any], found: Sequence[alerts.Found], at: int) -> None:
+    _set_judged(connection, row=row)
     alerts.keep(connection, row, alerts.CHANGE, found, at=at)
 
 
@@ -153,13 +164,22 @@ def find_stopped(service: Service) -> None:
         rows = series.quiet(connection, now - _QUIET_US, 1000)
         times = [series.arrivals(connection, row.id, _ARRIVALS) for row in rows]
     for row, came in zip(rows, times, strict=True):
-        late = stale([at / SECOND_US for at in came], now / SECOND_US)
-        if late is not None:
-            days = late.age_s / 86400
-            told = f"no run of {row.case} for {days:.1f} days; one came every {late.typical_s / 3600:.0f} hours"
-            found = [alerts.Found(run_id=row.last_run_id, at=max(came), summary=told, family="stopped")]
-            service.database.write(partial(_keep_stopped, row=row, found=found, at=now))
+        try:
+            _tell_stopped(service, row, came, now)
+        except ServiceUnavailableError:
+            raise
+        except Exception:  # noqa: BLE001  (one bad series must not hide all others)
+            _LOG.exception("bug in looking whether %s has stopped", row.case)
     service.database.write(partial(alerts.resolve_stopped, at=now))
+
+
+def _tell_stopped(service: Service, row: Row[Any], came: Sequence[int], now: int) -> None:
+    late = stale([at / SECOND_US for at in came], now / SECOND_US)
+    if late is not None:
+        days = late.age_s / 86400
+        told = f"no run of {row.case} for {days:.1f} days; one came every {late.typical_s / 3600:.0f} hours"
+        found = [alerts.Found(run_id=row.last_run_id, at=max(came), summary=told, family="stopped")]
+        service.database.write(partial(_keep_stopped, row=row, found=found, at=now))
 
 
 def _keep_stopped(connection: Connection, *, row: Row[Any], found: Sequence[alerts.Found], at: int) -> None:

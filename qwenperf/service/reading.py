@@ -15,6 +15,7 @@ from qwenperf.gate.evaluate import judge_run
 from qwenperf.schema.codec import from_json, to_json
 from qwenperf.service.arrivals import ArrivedComparison, ArrivedRun, arrived_run, judged, pack, read_record, unpack
 
+VALUES_LIMIT = 2_000_000
 Arrived = ArrivedRun | ArrivedComparison
 
 
@@ -25,6 +26,7 @@ def read_sent(data: bytes, kind: str, told: Told, budgets: str) -> Sequence[Arri
       RecordError: it cannot be read; names the key path and what was seen.
       UnknownNameError: no such format.
     """
+    _check_number(data)
     if kind in {"", OWN}:
         return [_judged(read_record(data), budgets)]
     try:
@@ -35,6 +37,14 @@ def read_sent(data: bytes, kind: str, told: Told, budgets: str) -> Sequence[Arri
     if not runs:
         raise RecordError("the file holds no run.", advice="Was the benchmark run?")
     return [_judged(arrived_run(run, pack(to_json(run))), budgets) for run in runs]
+
+
+def _check_number(data: bytes) -> None:
+    """Refuse what is small to send and large to hold: each value takes many times its text."""
+    found = data.count(b",") + data.count(b"{") + data.count(b"[")
+    if found > VALUES_LIMIT:
+        advice = "Send fewer samples, or several runs."
+        raise RecordError(f"the record holds about {found} values; {VALUES_LIMIT} are taken.", advice=advice)
 
 
 def _judged(arrived: Arrived, budgets: str) -> Arrived:

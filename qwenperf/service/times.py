@@ -10,18 +10,34 @@ from qwenperf.store.rows import moment
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_US = 86_400_000_000
 SECOND_US = 1_000_000
-_LAST = 253_402_300_799 * SECOND_US
-"""The end of the year 9999, after which no time can be written."""
+_FIRST, _LAST = -62_135_596_800 * SECOND_US, 253_402_300_799 * SECOND_US
+"""The years 1 and 9999, beyond which no time can be written."""
+
+_EARLIEST, _LATEST = 0, 4_102_444_800
+"""1970 and 2100, in seconds: nothing was measured before, and what is later would never be old."""
 
 
 def iso(at: int) -> str:
     """Write a time of the database for programs and people: ``2026-11-28T08:00:00Z``."""
+    at = min(max(at, _FIRST), _LAST)
     return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
 
 
 def microseconds(seconds: float) -> int:
     """Return a time in seconds since the epoch as the database keeps it."""
     return round(seconds * SECOND_US)
+
+
+def measured(seconds: float, name: str) -> int:
+    """Return a time at which something was measured or committed, as the database keeps it.
+
+    Raises:
+      RecordError: nothing was measured then.
+    """
+    if not _EARLIEST <= seconds < _LATEST:
+        advice = "Is the clock of that machine right? Times from 1970 to 2099 are taken."
+        raise RecordError(f"{name} is {iso(microseconds(seconds))}, when nothing is measured.", advice=advice)
+    return microseconds(seconds)
 
 
 def from_query(text: str, name: str) -> int:
@@ -35,4 +51,4 @@ def from_query(text: str, name: str) -> int:
         at = microseconds(moment(text.strip().replace(" ", "+"), name))
     except RecordError as error:
         raise UsageError(error.message, advice=error.advice) from None
-    return min(at, _LAST)
+    return min(max(at, _FIRST), _LAST)

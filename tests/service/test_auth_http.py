@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
+import httpx
 import pytest
 
 pytest.importorskip("starlette")
@@ -387,6 +388,21 @@ def test_too_many_requests_are_turned_away_with_the_time_to_wait(tmp_path):
         # Another caller, and probes, are served.
         assert found.ask("GET", "/api/v1/projects", found.admin).status_code == 200
         assert found.ask("GET", "/healthz").status_code == 200
+
+
+def test_invented_cookies_are_no_way_around_the_limit(tmp_path):
+    """Only a credential that was found good has a rate of its own."""
+    settings = ServiceSettings(data=tmp_path, anonymous_per_s=0.01, anonymous_burst=3, rate_burst=1000, sweep_s=0)
+    with serving(settings, Clock()) as found:
+        answers = []
+        for number in range(5):
+            with httpx.Client(
+                base_url=found.url, verify=False, cookies={"qwenperf_session": f"invented{number}"}
+            ) as stranger:
+                answers.append(stranger.get("/api/v1/projects").status_code)
+        assert answers == [200, 200, 200, 429, 429]
+    with serving(replace(settings, data=tmp_path / "other"), Clock()) as found:
+        assert {found.ask("GET", "/api/v1/projects", found.admin).status_code for _ in range(8)} == {200}
 
 
 def test_whoever_tries_tokens_is_turned_away_and_those_with_good_ones_are_not(tmp_path):

@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 
 from qwenperf.errors import OutputError, UsageError
+from qwenperf.service import backup as module
 from qwenperf.service.app import make_service
 from qwenperf.service.backup import backup, restore
 from qwenperf.service.db import files, projects, runs, series
+from qwenperf.service.jobs import expire
 from qwenperf.service.settings import ServiceSettings
 
 TRACE = b"trace" * 100
@@ -101,3 +103,35 @@ def test_a_backup_never_writes_over_anything(settings, tmp_path):
         restore(ServiceSettings(data=tmp_path / "x"), tmp_path / "there")
     with pytest.raises(UsageError, match="no service"):
         backup(ServiceSettings(data=tmp_path / "nothing"), tmp_path / "saved")
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_damaged_or_missing_file_is_told_and_not_restored(settings, tmp_path):
+    """What a backup holds is held against what its rows say."""
+    backup(settings, tmp_path / "saved")
+    assert (tmp_path / "saved").stat().st_mode & 0o077 == 0
+    (file,) = (one for one in (tmp_path / "saved" / "files").rglob("*") if one.is_file())
+    file.write_bytes(b"other")
+    with pytest.raises(UsageError, match="damaged"):
+        restore(ServiceSettings(data=tmp_path / "one"), tmp_path / "saved")
+    file.unlink()
+    with pytest.raises(UsageError, match="missing"):
+        restore(ServiceSettings(data=tmp_path / "two"), tmp_path / "saved")
+
+
+def test_a_file_that_retention_took_meanwhile_fails_the_backup(filled, server, settings, tmp_path, monkeypatch):
+    """It is told, and nothing half is left; the files are those of the rows that were copied."""
+    assert filled.get("/readyz").status_code == 200
+    copy = module._copy
+
+    def copied(*both):
+        done = copy(*both)
+        with server.service.database.read() as connection:
+            number = projects.by_name(connection, "demo").id
+        expire(server.service, number, server.service.clock())
+        return done
+
+    monkeypatch.setattr(module, "_copy", copied)
+    with pytest.raises(UsageError, match="missing"):
+        backup(settings, tmp_path / "saved")
+    assert not list(tmp_path.glob("saved*"))

@@ -3,8 +3,13 @@
 import hashlib
 import io
 import tarfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
+
+from qwenperf.service.jobs import expire, sweep
 
 TRACE = bytes(range(256)) * 9000
 
@@ -120,6 +125,9 @@ def test_another_file_at_a_taken_path_is_refused(traced):
         "a/.",
         "C:\\x",
         "a\x00b",
+        "run.json",
+        "C:/x",
+        "\u202egnp.exe",
         "a\nb",
         "..",
         "x" * 401,
@@ -180,12 +188,71 @@ def test_a_page_in_a_file_is_no_page(traced):
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+def test_one_upload_sent_twice_at_once_is_complete_once(traced, shared):
+    """Whoever is later hears where the upload is, or that it is over; the file is whole."""
+    upload = announce(traced)["upload"]
+    begun = threading.Barrier(3)
+
+    def body():
+        yield TRACE[:100_000]
+        begun.wait(10)
+        yield TRACE[100_000:]
+
+    def send(_):
+        with shared.client() as http:
+            return http.patch(f"{traced.path}/uploads/{upload}", content=body(), headers={"Upload-Offset": "0"})
+
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(send, range(3)))
+    codes = sorted(answer.status_code for answer in answers)
+    assert codes[0] == 200
+    assert set(codes[1:]) <= {404, 409}
+    assert all(answer.headers["upload-offset"] for answer in answers if answer.status_code == 409)
+    assert traced.ask("GET", "/runs/run-000001/files/plugins/profile/s/host.xplane.pb", 200).content == TRACE
+    assert announce(traced, status=200)["complete"]
+
+
+def test_parts_that_go_while_they_are_put_together_are_told(traced):
+    """The upload is over and its room is given back: it begins anew."""
+    used = traced.row.used_bytes
+    upload = announce(traced)["upload"]
+    append(traced, upload, 0, TRACE[:10])
+    files = traced.server.service.files
+    files.drop_parts(upload)
+    append(traced, upload, 10, TRACE[10:], 404)
+    assert traced.row.used_bytes == used
+    assert append(traced, announce(traced)["upload"], 0, TRACE).json()["complete"]
+
+
+def test_a_file_cannot_lie_below_another(traced):
+    """No disk that an archive is unpacked to holds both."""
+    append(traced, announce(traced, path="a/b", data=b"x")["upload"], 0, b"x")
+    assert announce(traced, path="a/b/c", data=b"y", status=409)["error"]
+    assert announce(traced, path="a", data=b"y", status=409)["error"]
+    assert not announce(traced, path="a/bc", data=b"y")["complete"]
+
+
+def test_content_that_is_known_has_its_own_size(traced):
+    """A claim is no proof."""
+    append(traced, announce(traced)["upload"], 0, TRACE)
+    announce(traced, path="other.pb", status=409, size=12)
+
+
+def test_retention_gives_back_what_an_upload_under_way_has_taken(traced):
+    """Its room, and its parts on the disk."""
+    service = traced.server.service
+    upload = announce(traced)["upload"]
+    append(traced, upload, 0, TRACE[:10])
+    assert expire(service, traced.row.id, service.clock()) == 1
+    assert traced.row.used_bytes == 0
+    assert upload in service.files.uploads()
+    sweep(service)
+    assert upload not in service.files.uploads()
+    append(traced, upload, 10, TRACE[10:], 404)
+
+
 def test_an_upload_that_nobody_goes_on_with_is_forgotten(traced):
     """Its room is given back, its parts go; one that goes on stays."""
-    from dataclasses import replace
-
-    from qwenperf.service.jobs import sweep
-
     service = traced.server.service
     used = traced.row.used_bytes
     upload = announce(traced)["upload"]

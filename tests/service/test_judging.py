@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import update
 
+from qwenperf.service import judging
+from qwenperf.service.db.tables import runs
 from qwenperf.service.jobs import sweep
 from qwenperf.service.judging import find_stopped, judge_new
 
@@ -50,6 +53,26 @@ def test_a_step_for_the_worse_is_an_alert_until_it_is_accepted(project, document
     project.post("/accepted", said)
     project.post("/runs", documents.run(41, **speeds(41)))
     assert [one["state"] for one in judged(project)] == ["accepted"]
+
+
+def test_one_series_that_cannot_be_judged_keeps_no_other_from_it(project, documents, monkeypatch):
+    """It is left until its next point; a time that no calendar has, from before such were refused, breaks no page."""
+    for number in range(12):
+        project.post("/runs", documents.run(number, cases=("a", "b"), compiles_steady=0))
+    project.post("/runs", documents.run(12, cases=("a", "b"), compiles_steady=2))
+    judge = judging.judge_series
+
+    def broken(series):
+        if series.case == "a":
+            raise OverflowError
+        return judge(series)
+
+    monkeypatch.setattr(judging, "judge_series", broken)
+    assert [one["case"] for one in judged(project)] == ["b"]
+    beyond = update(runs).where(runs.c.project_id == project.row.id).values(at=2**62, committed_at=-(2**62))
+    project.server.service.database.write(lambda connection: connection.execute(beyond).rowcount)
+    assert project.get("/runs")["runs"][0]["at"].startswith("9999-12-31")
+    assert project.http.get(f"/p/{project.name}/runs").status_code == 200
 
 
 def test_an_exact_number_is_told_at_once_and_confirmed_by_the_next_run(project, documents):

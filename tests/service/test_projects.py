@@ -1,6 +1,8 @@
 """Projects, and what everybody may ask of a service: health, metrics, badges, exports, its own description."""
 
 import json
+import os
+import socket
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -80,7 +82,58 @@ def test_a_badge_tells_the_latest_outcome_or_a_value(project, documents):
     assert "1 not measured" in project.ask("GET", "/badge.svg", 200).text
     value = project.ask("GET", "/badge.svg", 200, params={"case": name, "metric": "tpot_s"})
     assert ET.fromstring(value.text).get("aria-label") == "tpot_s: 12.3 ms"
-    assert value.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert value.headers["cache-control"] == "private, no-cache"
+    project.ask("PATCH", "", 200, json={"public": True})
+    shown = project.ask("GET", "/badge.svg", 200)
+    assert shown.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert shown.headers["cache-control"] == "max-age=60"
+
+
+def test_a_run_that_was_interrupted_has_no_green_badge(project, documents):
+    """What was measured passed, and the rest nobody knows."""
+    project.post("/runs", documents.run(1) | {"interrupted": True})
+    told = project.ask("GET", "/badge.svg", 200).text
+    assert "interrupted" in told
+    assert "#2e7d32" not in told
+
+
+def test_an_export_holds_no_connection_while_its_reader_is_slow_or_gone(project, shared, documents):
+    """Otherwise a few readers who never read would end the service for everybody."""
+    project.ask("PATCH", "", 200, json={"public": True})
+    for number in range(3):
+        # More than the sockets' buffers hold.
+        project.post("/runs", documents.run(number) | {"pad": os.urandom(400_000).hex()})
+    host, port = shared.url.removeprefix("http://").split(":")
+    readers = [socket.socket() for _ in range(8)]
+    try:
+        for reader in readers:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect((host, int(port)))
+            reader.sendall(f"GET {project.path}/export HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+        for reader in readers:
+            assert reader.recv(12) == b"HTTP/1.1 200"
+        assert project.http.get("/readyz").status_code == 200
+    finally:
+        for reader in readers:
+            reader.close()
+    assert project.http.get("/readyz").status_code == 200
+
+
+def test_a_bug_is_answered_with_the_headers_of_every_answer(project, shared, monkeypatch):
+    """In JSON, without a word of what broke."""
+    monkeypatch.setattr("qwenperf.service.api.projects.shapes.project", lambda _: 1 / 0)
+    with shared.client() as http:
+        answer = http.get(project.path)
+    assert (answer.status_code, answer.json()["error"]) == (500, "internal error.")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_no_redirect_leads_to_a_host_that_the_request_names(shared):
+    """An address with a slash too many is not there."""
+    with shared.client("") as stranger:
+        answer = stranger.get("/api/v1/projects/", headers={"Host": "evil.example"})
+    assert (answer.status_code, "evil" in answer.text) == (404, False)
 
 
 def test_an_export_holds_everything_and_says_that_it_is_whole(project, documents):

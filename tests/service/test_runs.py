@@ -5,6 +5,10 @@ import json
 
 import pytest
 
+from qwenperf.errors import RecordError
+from qwenperf.formats.foreign import Told
+from qwenperf.service.reading import read_sent
+
 ENDLESS = 100_000
 
 
@@ -72,6 +76,13 @@ METRIC = ("cases", 0, "metrics", "tpot_s")
         ((*METRIC, "value"), 10**400, "finite"),
         (("schema",), "qwenperf.run.v9", "qwenperf.run.v9"),
         (("created_at",), "yesterday", "created_at"),
+        (("commit", "committed_at"), "9999-12-31T23:59:59-23:59", "commit.committed_at"),
+        (("commit", "committed_at"), "9999-12-31T23:59:59.999999Z", "commit.committed_at"),
+        (("commit", "committed_at"), "0001-01-01T00:00:00+23:59", "commit.committed_at"),
+        (("created_at",), "0001-01-01T00:00:00Z", "created_at"),
+        (("created_at",), "2100-01-01T00:00:00Z", "created_at"),
+        ((*METRIC, "interval"), [0.0, 1e308], "tpot_s"),
+        (("cases", 0, "wall_s"), 1e308, "wall_s"),
         (("commit", "committed_at"), "soon", "commit.committed_at"),
         (("id",), "../../etc/passwd", "id"),
         (("id",), "a b", "id"),
@@ -139,6 +150,40 @@ def test_a_compressed_record_is_read(project, documents):
     project.ask("POST", "/runs", 400, content=data[:-20], headers={"Content-Encoding": "gzip"})
     project.ask("POST", "/runs", 400, content=b"no gzip", headers={"Content-Encoding": "gzip"})
     project.ask("POST", "/runs", 415, content=data, headers={"Content-Encoding": "br"})
+
+
+def test_bytes_behind_a_gzip_stream_are_refused_as_they_come(project, documents):
+    """They are no part of a record, and would be held without end."""
+    data = gzip.compress(json.dumps(documents.run(1)).encode())
+    said = {"Content-Encoding": "gzip"}
+    project.ask("POST", "/runs", 400, content=data + b"more", headers=said)
+    told = project.ask("POST", "/runs", 400, content=iter([data, *[bytes(1 << 20)] * 8]), headers=said).json()
+    assert "behind" in told["error"]
+    # Empty blocks unpack to nothing: they count by themselves.
+    empty = b"\x00\x00\x00\xff\xff" * 600_000
+    project.ask("POST", "/runs", 413, content=iter([data[:10], empty]), headers=said)
+
+
+def test_whoever_may_not_make_a_project_is_told_before_the_body_is_read(shared):
+    """What a stranger sends is never unpacked."""
+    with shared.client("") as stranger:
+        answer = stranger.post("/api/v1/projects", content=b"no gzip", headers={"Content-Encoding": "gzip"})
+    assert answer.status_code == 401
+
+
+def test_a_record_of_very_many_values_is_refused_before_it_is_parsed():
+    """Two bytes of text may take a hundred of memory."""
+    with pytest.raises(RecordError, match="values"):
+        read_sent(b"{}," * 1_100_000, "", Told(modified_at=""), "")
+
+
+def test_half_a_character_in_a_record_breaks_no_page(project, documents):
+    """JSON can write it, and a page shows that something was there."""
+    sent = documents.run(1)
+    sent["cases"][0]["verdicts"][0]["summary"] = "half \ud800"
+    sent["environment"]["note"] = "half \udc00"
+    project.ask("POST", "/runs", 201, content=json.dumps(sent))
+    assert project.http.get(f"/p/{project.name}/runs/run-000001").status_code == 200
 
 
 def test_another_tool_s_file_is_a_run_like_ours(project):

@@ -136,8 +136,11 @@ async def body_of(request: Request, limit: int = BODY_LIMIT) -> bytes:
         raise Problem(415, f"the body is coded as {show(coding)}.", "Send it as it is, or with gzip.")
     # What unpacks to more than the limit is never unpacked beyond it.
     unpacker = zlib.decompressobj(wbits=31) if coding == "gzip" else None
-    data = bytearray()
+    data, came = bytearray(), 0
     async for chunk in request.stream():
+        came += len(chunk)
+        if came > limit + limit // 64 + 1024:  # what cannot be packed grows by a little
+            raise _too_long(limit)
         data += chunk if unpacker is None else _unpacked(unpacker, chunk, limit + 1 - len(data))
         if len(data) > limit:
             raise _too_long(limit)
@@ -151,6 +154,8 @@ def _unpacked(unpacker: Any, chunk: bytes, room: int) -> bytes:
         unpacked: bytes = unpacker.decompress(chunk, room)
     except zlib.error as error:
         raise Problem(400, "the body is no gzip stream.", "Leave Content-Encoding out, or compress it.") from error
+    if unpacker.unused_data:
+        raise Problem(400, "the body goes on behind its gzip stream.", "Send one stream and nothing else.")
     return unpacked
 
 

@@ -19,7 +19,7 @@ _COLOURS = {"pass": "#2e7d32", "improved": "#2e7d32", "fail": "#c62828", "inconc
 _GREY = "#555"
 _CHARACTER, _MARGIN = 6.6, 12
 HEADERS = {
-    # It is shown on other sites, and is as old as a cache makes it.
+    # Of a public project: it is shown on other sites, and is as old as a cache makes it.
     "Cross-Origin-Resource-Policy": "cross-origin",
     "Cache-Control": "max-age=60",
 }
@@ -37,13 +37,16 @@ def show(request: Request) -> Response:
             latest = runs.recent(connection, project.id, limit=1, branch=branch)
             left = project.name
             right, colour = _stands(latest[0]) if latest else ("no runs", _GREY)
-    return Response(badge(left, right, colour), media_type="image/svg+xml", headers=HEADERS)
+    headers = HEADERS if project.public else {}
+    return Response(badge(left, right, colour), media_type="image/svg+xml", headers=headers)
 
 
 def _stands(run: Row[Any]) -> tuple[str, str]:
     """Say how a run ended, and in which colour: what was not measured is never green."""
     if run.failed:
         return f"{run.failed} not measured", _COLOURS["fail"]
+    if run.interrupted:
+        return "interrupted", _COLOURS["inconclusive"]
     return run.outcome or "not judged", _COLOURS.get(run.outcome, _GREY)
 
 

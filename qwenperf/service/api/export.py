@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Row, select
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -14,10 +14,11 @@ from qwenperf.service.api.asked import project_for
 from qwenperf.service.arrivals import unpack
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.db import alerts, files
+from qwenperf.service.db.database import Database
 from qwenperf.service.db.tables import comparisons, records, runs
 from qwenperf.service.writing_json import compact
 
-_AT_ONCE = 50
+_AT_ONCE = 10
 
 
 def export(request: Request) -> Response:
@@ -31,31 +32,39 @@ def export(request: Request) -> Response:
 
 def _lines(service: Service, project: Row[Any]) -> Iterator[bytes]:
     count = 0
-    with service.database.read() as connection:
-        for kind, data in _entries(connection, project):
-            count += 1
-            yield compact({"type": kind, **data}).encode() + b"\n"
+    for kind, data in _entries(service.database, project):
+        count += 1
+        yield compact({"type": kind, **data}).encode() + b"\n"
     yield compact({"type": "end", "entries": count}).encode() + b"\n"
 
 
-def _entries(connection: Connection, project: Row[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _entries(database: Database, project: Row[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what there is. No connection is held while a line waits for a reader, who may be slow or gone."""
     yield "project", shapes.project(project)
-    for row in _each(connection, runs, project.id):
-        lying = [shapes.file(file) for file in files.of_run(connection, row.id)]
-        yield "run", shapes.run(row) | {"files": lying, "record": unpack(row.body)}
-    for row in _each(connection, comparisons, project.id):
+    for row, lying in _each(database, runs, project.id):
+        told = {"files": [shapes.file(file) for file in lying], "record": unpack(row.body)}
+        yield "run", shapes.run(row) | told
+    for row, _ in _each(database, comparisons, project.id):
         yield "comparison", shapes.comparison(row) | {"record": unpack(row.body)}
-    for row in alerts.accepted_changes(connection, project.id, limit=1_000_000):
+    with database.read() as connection:
+        said = alerts.accepted_changes(connection, project.id, limit=1_000_000)
+        found = alerts.recent(connection, project.id, limit=1_000_000)
+    for row in said:
         yield "accepted", shapes.acceptance(row)
-    for row in alerts.recent(connection, project.id, limit=1_000_000):
+    for row in found:
         yield "alert", shapes.alert(row)
 
 
-def _each(connection: Connection, table: Any, project_id: int) -> Iterator[Row[Any]]:
-    """Yield the rows of a project with their records, a few at a time."""
+def _each(database: Database, table: Any, project_id: int) -> Iterator[tuple[Row[Any], Sequence[Row[Any]]]]:
+    """Yield the rows of a project with their records, and the files of runs, a few at a time."""
     last = 0
     query = select(table, records.c.body).join(records, records.c.id == table.c.record_id)
     query = query.where(table.c.project_id == project_id).order_by(table.c.id).limit(_AT_ONCE)
-    while rows := connection.execute(query.where(table.c.id > last)).all():
-        yield from rows
+    while True:
+        with database.read() as connection:
+            rows = connection.execute(query.where(table.c.id > last)).all()
+            lying = [files.of_run(connection, row.id) if table is runs else () for row in rows]
+        if not rows:
+            return
+        yield from zip(rows, lying, strict=True)
         last = rows[-1].id

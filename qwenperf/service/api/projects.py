@@ -25,11 +25,13 @@ _MOST_DAYS = 36_500
 
 async def create(request: Request) -> Response:
     """Make a project."""
+    # Who asks was found out already, and is settled before a byte of the body is read.
+    identity = identify(request)
+    require(identity, None, "admin")
     data = await body_of(request)
 
     def make() -> Response:
-        service, identity = service_of(request), identify(request)
-        require(identity, None, "admin")
+        service = service_of(request)
         document = object_of(data, FIELDS)
         values = {"quota_bytes": service.settings.quota_bytes, "public": False} | _values(document)
         values |= {"name": project_name(document.get("project")), "created_at": service.clock()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+import anyio
 from sqlalchemy import Connection, Row
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -21,6 +23,8 @@ from qwenperf.service.problems import NotFoundError
 from qwenperf.service.reading import Arrived, read_sent
 from qwenperf.service.times import iso
 
+_LARGE = 2_000_000
+
 
 async def send(request: Request) -> Response:
     """Take a run or a comparison in; the same content again is answered with what is there."""
@@ -28,7 +32,11 @@ async def send(request: Request) -> Response:
     # Who asks is settled before a byte of the body is read.
     identity, project = await run_in_threadpool(_pusher, request, service)
     data = await body_of(request, service.settings.record_limit)
-    return await run_in_threadpool(_take, request, service, identity, project, data)
+    work = partial(_take, request, service, identity, project, data)
+    if len(data) <= _LARGE:
+        return await run_in_threadpool(work)
+    # Few large ones at a time, and not in the threads of everybody else: each takes many times its size in memory.
+    return await anyio.to_thread.run_sync(work, limiter=getattr(request.app.state, "large", None))
 
 
 def _pusher(request: Request, service: Service) -> tuple[Identity, Row[Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -24,7 +25,7 @@ from qwenperf.service.api.records import run_for
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.db import files, uploads
 from qwenperf.service.files import BLOCK
-from qwenperf.service.problems import NotFoundError, Problem
+from qwenperf.service.problems import ConflictError, NotFoundError, Problem, ServiceUnavailableError
 from qwenperf.units import byte_count
 
 _FIELDS = ("run", "path", "sha256", "size")
@@ -103,10 +104,19 @@ async def append(request: Request) -> Response:
     if offset != row.received:
         advice = f"Go on at {row.received}."
         raise Problem(409, f"the upload is at {row.received}, not at {offset}.", advice, {OFFSET: str(row.received)})
-    size = await _receive(request, service, row) if offset < row.size else await _nothing(request)
+    try:
+        size = await _receive(request, service, row) if offset < row.size else await _nothing(request)
+    except (ConflictError, FileNotFoundError) as error:
+        raise await run_in_threadpool(_overtaken, request, service) from error
     if offset + size < row.size:
         return shapes.answer(_progress(row, offset + size), headers={OFFSET: str(offset + size)})
     return await run_in_threadpool(_complete, service, row)
+
+
+def _overtaken(request: Request, service: Service) -> Problem:
+    """Say where an upload is after somebody else went on with it, ended it or gave it up: then that it is gone."""
+    at = str(_upload_for(request, service).received)
+    return Problem(409, "somebody else went on with this upload.", f"Go on at {at}.", {OFFSET: at})
 
 
 def _offset(request: Request) -> int:
@@ -178,16 +188,28 @@ async def _blocks(request: Request, room: int) -> AsyncIterator[bytes]:
 def _complete(service: Service, row: Row[Any]) -> Response:
     """Check what was received and make it a file of the run, in one step for whoever looks."""
     with service.database.read() as connection:
+        uploads.by_id(connection, row.project_id, row.id)
         names = uploads.parts(connection, row.id)
-    name = service.files.assemble(row.project_id, row.id, names, row.sha256)
+    try:
+        name = service.files.assemble(row.project_id, row.id, names, row.sha256)
+    except FileNotFoundError as error:
+        # Completed or given up by somebody else since; or its parts are lost, and it begins anew.
+        service.database.write(lambda connection: uploads.give_up(connection, row))
+        raise NotFoundError("this upload is over.", advice="Announce the file again.") from error
     if name is None:
         service.database.write(lambda connection: uploads.give_up(connection, row))
         service.files.drop_upload(row.project_id, row.id, row.sha256)
         raise Problem(422, f"what came is not the announced {row.path}: its SHA-256 differs.", "Send it again, whole.")
     at = service.clock()
-    if not service.database.write(lambda connection: uploads.complete(connection, row, name=name, at=at)):
+    try:
+        if not service.database.write(lambda connection: uploads.complete(connection, row, name=name, at=at)):
+            service.files.drop(row.project_id, name)
+    except NotFoundError:
         service.files.drop(row.project_id, name)
-    service.files.drop_parts(row.id)
+        raise
+    # Somebody else may be writing there still; what is left then is swept later.
+    with suppress(ServiceUnavailableError):
+        service.files.drop_parts(row.id)
     service.counters.add("files_received")
     service.counters.add("file_bytes_received", row.size)
     return shapes.answer(_progress(row, row.size) | {"complete": True}, headers={OFFSET: str(row.size)})

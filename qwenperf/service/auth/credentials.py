@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from contextlib import suppress
 from typing import Any
@@ -39,6 +40,9 @@ def identify(request: Request) -> Identity:
         return known
     service = service_of(request)
     found = _identify(request, service)
+    limiter = getattr(request.state, "limiter", None)
+    if found.known and isinstance(limiter, Limiter):
+        limiter.know(caller_of(request, service.settings))
     request.state.identity = found
     return found
 
@@ -130,6 +134,12 @@ def _count_failure(request: Request, service: Service) -> None:
     wait_s = limiter.take(f"failed {address_of(request, service.settings)}", _FAILURES)
     if wait_s:
         raise Problem(429, "Too many unknown tokens from this address.", "Wait.", {"Retry-After": str(wait_s)})
+
+
+def caller_of(connection: HTTPConnection, settings: ServiceSettings) -> str:
+    """Return a name for whoever holds the credential of a request, good or not; nothing where there is none."""
+    held = connection.headers.get("authorization") or session_secret(connection, settings)
+    return hashlib.sha256(held.encode()).hexdigest() if held else ""
 
 
 def address_of(connection: HTTPConnection, settings: ServiceSettings) -> str:

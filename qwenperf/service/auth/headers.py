@@ -17,18 +17,26 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    # No proxy may hand what one may see to another.
+    "Cache-Control": "private, no-cache",
+    "Vary": "Cookie, Authorization",
 }
 _A_YEAR_S = 365 * 24 * 3600
+
+
+def set_missing(headers: MutableHeaders, *, encrypted: bool) -> None:
+    """Add the headers that an answer does not set itself; ``encrypted`` adds HSTS."""
+    for name, value in _HEADERS.items():
+        headers.setdefault(name, value)
+    if encrypted:
+        headers.setdefault("Strict-Transport-Security", f"max-age={_A_YEAR_S}")
 
 
 class SecurityHeaders:
     """Adds the headers to every answer that does not set its own; ``encrypted`` adds HSTS."""
 
     def __init__(self, app: ASGIApp, *, encrypted: bool = False) -> None:
-        self._app = app
-        self._headers = dict(_HEADERS)
-        if encrypted:
-            self._headers["Strict-Transport-Security"] = f"max-age={_A_YEAR_S}"
+        self._app, self._encrypted = app, encrypted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as the application does, with the headers."""
@@ -39,8 +47,9 @@ class SecurityHeaders:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in self._headers.items():
-                    headers.setdefault(name, value)
+                if scope["path"].startswith("/static/") and message["status"] == 200:
+                    headers.setdefault("Cache-Control", "public, max-age=86400")
+                set_missing(headers, encrypted=self._encrypted)
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -32,7 +32,21 @@ class Limiter:
     def __init__(self, clock: Callable[[], float], most_callers: int = _MOST_CALLERS) -> None:
         self._clock, self._most = clock, most_callers
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._known: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
+
+    def know(self, caller: str) -> None:
+        """Remember that this caller's credential was found good: only then has it a bucket of its own."""
+        with self._lock:
+            self._known[caller] = None
+            self._known.move_to_end(caller)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+    def knows(self, caller: str) -> bool:
+        """Say whether this caller's credential was found good lately."""
+        with self._lock:
+            return caller in self._known
 
     def take(self, caller: str, rate: Rate) -> int:
         """Take one request of ``caller``; return 0, or the whole seconds after which the next one may come."""

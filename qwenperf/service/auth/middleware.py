@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 
 from starlette.middleware import Middleware
@@ -10,10 +9,10 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from qwenperf.service.auth.credentials import address_of
+from qwenperf.service.auth.credentials import address_of, caller_of
 from qwenperf.service.auth.headers import SecurityHeaders
 from qwenperf.service.auth.limits import Limiter, Rate
-from qwenperf.service.auth.sessions import secure, session_secret
+from qwenperf.service.auth.sessions import secure
 from qwenperf.service.context import Service
 from qwenperf.service.settings import ServiceSettings
 
@@ -24,8 +23,8 @@ _UNCOUNTED = ("/static/", "/healthz", "/readyz")
 class RateLimits:
     """Turns callers away with 429 when they ask too often. A caller is a token, a session, or an address without one.
 
-    The whole credential names its bucket, so that nobody empties another's by knowing the public part of a token. A
-    stranger who invents tokens is stopped where they are checked.
+    The whole credential names its bucket, so that nobody empties another's by knowing the public part of a token. One
+    that was not found good yet counts with all such of its address: who invents some gains nothing.
     """
 
     def __init__(self, app: ASGIApp, *, settings: ServiceSettings, limiter: Limiter) -> None:
@@ -44,10 +43,11 @@ class RateLimits:
         await self._app(scope, receive, send)
 
     def _wait_s(self, connection: HTTPConnection) -> int:
-        held = connection.headers.get("authorization") or session_secret(connection, self._settings)
-        if held:
-            return self._limiter.take(hashlib.sha256(held.encode()).hexdigest(), self._known)
-        return self._limiter.take(f"address {address_of(connection, self._settings)}", self._stranger)
+        caller = caller_of(connection, self._settings)
+        if caller and self._limiter.knows(caller):
+            return self._limiter.take(caller, self._known)
+        kind = "unproven" if caller else "address"
+        return self._limiter.take(f"{kind} {address_of(connection, self._settings)}", self._stranger)
 
 
 def _turned_away(path: str, wait_s: int) -> Response:

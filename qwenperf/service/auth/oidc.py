@@ -72,7 +72,7 @@ def verify(text: str, keys: Jwks, *, issuer: str, audience: str) -> Job:
     """
     if not audience:
         raise Problem(
-            503, "The service has no audience for identity tokens.", "Start it with --public-url or --oidc-audience."
+            404, "The service has no audience for identity tokens.", "Start it with --public-url or --oidc-audience."
         )
     if len(text) > _MOST_CHARACTERS:
         raise unauthenticated(f"The identity token has more than {_MOST_CHARACTERS} characters.", _ADVICE)

@@ -80,7 +80,10 @@ def same_origin(connection: HTTPConnection, settings: ServiceSettings) -> bool:
     if origin is None:
         return True
     ours = {connection.headers.get("host", ""), urlsplit(settings.public_url).netloc}
-    return urlsplit(origin).netloc in ours - {""}
+    try:
+        return urlsplit(origin).netloc in ours - {""}
+    except ValueError:
+        return False
 
 
 def csrf_holds(secret: str, given: str) -> bool:

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, and_, delete, func, select
 
 from qwenperf.service.db import points as arriving
 from qwenperf.service.db.projects import charge
-from qwenperf.service.db.tables import comparisons, points, records, runs, series
+from qwenperf.service.db.tables import comparisons, points, records, runs, series, uploads
 
 _AT_ONCE = 200
 
@@ -22,6 +22,10 @@ def expire(connection: Connection, project_id: int, before: int) -> int:
     # By the key of the table: each series is asked for one range, and within it for these runs.
     span = and_(points.c.series_id.in_(mine), points.c.at >= first, points.c.at <= last)
     connection.execute(delete(points).where(span, points.c.run_id.in_(numbers)))
+    # Uploads under way go with their run; the room that was taken for them is given back first.
+    taken = select(func.coalesce(func.sum(uploads.c.size), 0)).where(uploads.c.run_id.in_(numbers))
+    charge(connection, project_id, -int(connection.execute(taken).scalar_one()))
+    connection.execute(delete(uploads).where(uploads.c.run_id.in_(numbers)))
     connection.execute(delete(runs).where(runs.c.id.in_(numbers)))
     _forget_records(connection, project_id, [row.record_id for row in rows])
     return len(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,12 @@ from qwenperf.schema.hints import show
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import files, run_files, upload_parts, uploads
 from qwenperf.service.problems import ConflictError, NotFoundError
-from qwenperf.service.texts import holdable
 
 PATH_LIMIT = 400
+RECORD = "run.json"
+"""In an archive of a run the record has this name."""
+
+_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +41,9 @@ def safe_path(path: str) -> str:
       UsageError: it leads elsewhere, or is none.
     """
     parts = path.split("/")
-    wrong = not path or len(path.encode("utf-8", "replace")) > PATH_LIMIT or "\\" in path or not holdable(path)
-    if wrong or "\n" in path or "\t" in path or any(part in {"", ".", ".."} for part in parts):
+    wrong = not path.isprintable() or len(path.encode("utf-8", "replace")) > PATH_LIMIT or "\\" in path
+    wrong = wrong or path == RECORD or _DRIVE.match(path) is not None
+    if wrong or any(part in {"", ".", ".."} for part in parts):
         raise UsageError(
             f"the path is {show(path)}, which is none within a run.",
             advice=f"Name a file by folders and / only, without .., in at most {PATH_LIMIT} bytes.",
@@ -60,6 +65,7 @@ def announce(connection: Connection, wanted: Announced, *, upload: str, at: int,
     there = connection.execute(lying).scalar()
     if there == wanted.sha256:
         return None
+    _check_folders(connection, wanted)
     if there is not None:
         raise ConflictError(
             f"another file is at {wanted.path}.", advice="A file of a run is never changed; give another path."
@@ -68,6 +74,8 @@ def announce(connection: Connection, wanted: Announced, *, upload: str, at: int,
         files.c.project_id == wanted.project_id, files.c.sha256 == wanted.sha256
     )
     same = connection.execute(content).first()
+    if same is not None and same.size != wanted.size:
+        raise ConflictError(f"the content of {wanted.path} has {same.size} bytes here, and not {wanted.size}.")
     if same is not None:
         connection.execute(insert(run_files).values(run_id=wanted.run_id, path=wanted.path, file_id=same.id))
         return None
@@ -86,6 +94,18 @@ def announce(connection: Connection, wanted: Announced, *, upload: str, at: int,
         "pushed_by": by,
     }  # fmt: skip
     return connection.execute(insert(uploads).returning(uploads), values).one()
+
+
+def _check_folders(connection: Connection, wanted: Announced) -> None:
+    """Refuse a path that is a folder of another file, or has another file as a folder: no disk holds both."""
+    parts = wanted.path.split("/")
+    above = ["/".join(parts[:count]) for count in range(1, len(parts))]
+    for table in (run_files, uploads):
+        path = table.c.path
+        crosses = path.in_(above) | path.startswith(f"{wanted.path}/", autoescape=True)
+        other = connection.execute(select(path).where(table.c.run_id == wanted.run_id, crosses)).scalar()
+        if other is not None:
+            raise ConflictError(f"{wanted.path} and {other} cannot both be files.", advice="Give another path.")
 
 
 def by_id(connection: Connection, project_id: int, upload: str) -> Row[Any]:
@@ -125,10 +145,16 @@ def complete(connection: Connection, row: Row[Any], *, name: str, at: int) -> bo
 
     Raises:
       ConflictError: another file lies there now.
+      NotFoundError: it was given up, or its run is gone.
     """
     if connection.execute(delete(uploads).where(uploads.c.id == row.id)).rowcount == 0:
-        # Somebody else completed it, with the same name.
-        return True
+        # Somebody else completed it, with the same name or where the content was there; or its run is gone.
+        mine = select(files.c.name).join(run_files, run_files.c.file_id == files.c.id)
+        mine = mine.where(run_files.c.run_id == row.run_id, run_files.c.path == row.path)
+        held = connection.execute(mine).scalar()
+        if held is None:
+            raise NotFoundError("this upload was given up.", advice="Announce the file again.")
+        return bool(held == name)
     known = select(files.c.id).where(files.c.project_id == row.project_id, files.c.sha256 == row.sha256)
     file_id = connection.execute(known).scalar()
     is_new = file_id is None
@@ -161,6 +187,11 @@ def give_up_stale(connection: Connection, row: Row[Any], before: int) -> bool:
         return False
     give_up(connection, row)
     return True
+
+
+def under_way(connection: Connection) -> set[str]:
+    """Return all uploads that have begun."""
+    return set(connection.execute(select(uploads.c.id)).scalars())
 
 
 def stale(connection: Connection, before: int, limit: int = 100) -> Sequence[Row[Any]]:

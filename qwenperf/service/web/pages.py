@@ -19,7 +19,6 @@ from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import service_of
 from qwenperf.service.db import projects
 from qwenperf.service.problems import Problem
-from qwenperf.service.texts import holdable
 from qwenperf.service.web.templating import environment
 
 SHOWN_ONCE = "no-store"
@@ -58,7 +57,9 @@ def page(
             **shown,
         )
     )
-    response = HTMLResponse(html, status, {"Cache-Control": cache, "Vary": "Cookie, Authorization"})
+    # A record may hold half a character, which JSON can write and UTF-8 cannot.
+    content = html.encode("utf-8", "replace")
+    response = HTMLResponse(content, status, {"Cache-Control": cache, "Vary": "Cookie, Authorization"})
     if fresh and 'name="csrf"' in html:
         keep(response, service.settings, fresh, session=False)
     return response
@@ -93,7 +94,7 @@ def line(sent: FormData, name: str, most: int = 200, *, optional: bool = False, 
     """
     found = sent.get(name)
     value = found if exact and isinstance(found, str) else field(sent, name)
-    if (not value and not optional) or len(value) > most or not holdable(value):
+    if (not value and not optional) or len(value) > most or not value.isprintable():
         raise Problem(422, f"The field {name!r} is no line of {'0' if optional else '1'} to {most} characters.")
     return value
 

@@ -10,12 +10,32 @@ REMOVED = "[removed]"
 
 _NAMES = re.compile(
     r"token|secret|passw|passphrase|credential|authori[sz]ation|cookie|(?:api|access|private|auth|signing)[_-]?key"
-    r"|(?:^|_)key$|(?:^|_)pat$",
+    r"|(?:^|_)key$|(?:^|_)pat$|_pwd$|(?<!by)(?<!com)pass$|(?:^|_)auth(?:$|_config)",
     re.IGNORECASE,
 )
-"""Fields of an environment whose value nobody else needs to see."""
+"""Fields of an environment whose value nobody else needs to see; ``PWD`` is a folder."""
 
-_VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_]*(?:TOKEN|SECRET|PASSW|KEY|CREDENTIAL)[A-Z0-9_]*)=(\"[^\"]*\"|'[^']*'|\S+)")
+_NAMES_OF_NUMBERS = re.compile(r"(?:token|secret|passw(?:or)?d|_pwd|pass|(?:^|_)key|(?:^|_)pat)$", re.IGNORECASE)
+"""Of those, where a number is one too: tokens in the plural are counted."""
+
+_VARIABLE = re.compile(
+    r"\b(?=[A-Z0-9_]*(?:TOKEN|SECRET|PASSW|KEY|CREDENTIAL|AUTH_CONFIG)|[A-Z0-9_]*(?:_PWD|(?<!BY)PASS|_PAT|_AUTH)=)"
+    r"([A-Z][A-Z0-9_]*)=(\"[^\"]*\"|'[^']*'|\S+)"
+)
+
+_WORDS = r"(?:[a-z0-9]+[_-]){0,8}"
+_NAMED = (
+    rf"{_WORDS}(?:passw(?:or)?d|passphrase|secret)|(?:[a-z0-9]+[_-]){1,8}pwd|x-amz-(?:signature|credential|security-token)"
+    rf"|{_WORDS}(?:api|auth|access|hf|hub|git(?:hub|lab)|bearer|refresh|private|session|id)[_-]?(?:token|(?<!id.)key)"
+)
+"""Names in any letters; ``token`` alone, ``eos_token`` and ``key`` are words of what is measured."""
+
+_GIVEN = rf"(?!{re.escape(REMOVED)})(?:\"[^\"]+\"|'[^']+'|[^\s&;,'\")}}\]]+)"
+_ASSIGNED = re.compile(rf"(?<![\w-])(-{{0,2}}(?:{_NAMED}|token(?==(?!\d+\b)[^\s&;,]{{6}})))={_GIVEN}", re.IGNORECASE)
+_FOLLOWED = re.compile(rf"(?<!\S)(--?(?:{_NAMED}|token)\s+)(?!-){_GIVEN}", re.IGNORECASE)
+_IN_JSON = re.compile(rf"(\"(?:{_NAMED}|auth)\"\s*:\s*)(?!\"{re.escape(REMOVED)})\"[^\"]+\"", re.IGNORECASE)
+_OF_CURL = re.compile(r"(\bcurl\b[^\n]{0,200}?\s(?:-u|--user|--proxy-user)[ =]\s*['\"]?[^\s:'\"]+:)(?!\[)[^\s'\"]+")
+_OF_NETRC = re.compile(r"(\blogin\s+\S+\s+password\s+)(?!\[)\S+")
 
 _LOOKS = re.compile(
     r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}"
@@ -26,7 +46,12 @@ _LOOKS = re.compile(
     re.DOTALL,
 )
 
-_IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)(?:[^\s/@:]*:[^\s/@]+|(?!git@)[^\s/@:?#]+)@")
+_IN_ADDRESS = re.compile(
+    r"((?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,40}://)(?:[^\s/@:]*:[^\s/]+|[^\s/@:]*:(?!\d+(?:[/?#]|$))[^\s@]{1,200}|(?!git@)[^\s/@:?#]+)@",
+    re.IGNORECASE,
+)
+"""With a user, a password or both; also where a slash in the password makes it no address."""
+
 _BEARER = re.compile(r"\b((?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{12,}")
 
 _OPTION = re.compile(
@@ -35,7 +60,7 @@ _OPTION = re.compile(
 )
 """Of a command line in a list; ``--new-tokens`` is none."""
 
-_WHERE_NAMES_COUNT = ("environment", "env", "environ", "env_vars")
+_WHERE_NAMES_COUNT = re.compile(r"env(?:iron(?:ment)?)?(?:_?var(?:iable)?s)?", re.IGNORECASE)
 """Only there is a field with such a name a secret: elsewhere tokens are what a model reads and writes."""
 
 _FOREIGN = ("source", "params")
@@ -73,18 +98,29 @@ class _Counted:
         return clean
 
     def _entry(self, key: str, value: Any, *, named: bool, below: str) -> Any:
-        if named and value and isinstance(value, str | list | dict) and _NAMES.search(key):
+        if named and value and _is_secret(key, value):
             self.removed += 1
             return REMOVED
-        named = named or key.lower() in _WHERE_NAMES_COUNT or (below, key) == _FOREIGN
+        named = named or _WHERE_NAMES_COUNT.fullmatch(key) is not None or (below, key) == _FOREIGN
         return self.clean(value, named=named, below=key)
 
     def _text(self, text: str) -> str:
         if len(text) < 8:
             return text
         clean = _VARIABLE.sub(rf"\1={REMOVED}", text)
+        clean = _ASSIGNED.sub(rf"\1={REMOVED}", clean)
+        clean = _IN_JSON.sub(rf'\1"{REMOVED}"', clean)
+        for before in (_FOLLOWED, _OF_CURL, _OF_NETRC):
+            clean = before.sub(rf"\1{REMOVED}", clean)
         clean = _LOOKS.sub(REMOVED, clean)
         clean = _IN_ADDRESS.sub(rf"\1{REMOVED}@", clean)
         clean = _BEARER.sub(rf"\1{REMOVED}", clean)
         self.removed += clean != text
         return clean
+
+
+def _is_secret(key: str, value: Any) -> bool:
+    """Return whether a field of an environment is one that nobody else needs to see."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _NAMES_OF_NUMBERS.search(key) is not None
+    return isinstance(value, str | list | dict) and _NAMES.search(key) is not None

@@ -29,7 +29,20 @@ def test_what_looks_like_a_token_is_removed_wherever_it_is(secret):
 
 
 @pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "hf_token", "AWS_SECRET_ACCESS_KEY", "db_password", "api_key", "apiKey", "signing-key", "KEY"]
+    "name",
+    [
+        "HF_TOKEN",
+        "hf_token",
+        "AWS_SECRET_ACCESS_KEY",
+        "db_password",
+        "api_key",
+        "apiKey",
+        "signing-key",
+        "KEY",
+        "MYSQL_PWD",
+        "SSHPASS",
+        "DOCKER_AUTH_CONFIG",
+    ],
 )
 def test_a_field_of_the_environment_with_a_secret_s_name_is_removed(name):
     """Whatever its value looks like, at any depth."""
@@ -38,12 +51,29 @@ def test_a_field_of_the_environment_with_a_secret_s_name_is_removed(name):
     assert removed == 1
 
 
+@pytest.mark.parametrize("where", ["environment", "env", "environ_vars", "ENVIRONMENT_VARIABLES"])
+def test_a_secret_that_is_a_number_is_one(where):
+    """A count of tokens, a switch and the folder that one is in are none."""
+    kept = {"tokens": 3, "max_tokens": 4096, "use_auth_token": True, "PWD": "/home/a"}
+    clean, removed = scrub({where: {"API_TOKEN": 123456789, **kept}})
+    assert (clean, removed) == ({where: {"API_TOKEN": REMOVED, **kept}}, 1)
+
+
+def test_what_was_scrubbed_is_not_scrubbed_again():
+    """A run that was read back from a service is the same when it is sent once more."""
+    text = 'HF_TOKEN=a hf_token=b --token c password=\'d e\' curl -u a:b x; login a password b {"auth": "abc"}'
+    once, removed = scrub([text])
+    assert removed == 1
+    assert scrub(once) == (once, 0)
+
+
 def test_words_about_tokens_stay():
     """What a model reads and writes is what we measure."""
     document = {
         "cases": [{"spec": {"new_tokens": 32, "key": "q"}, "metrics": {"decode_tokens_per_s": {"value": 1.0}},
                    "evidence": {"tokens": {"generated": [[1, 2]], "text": "the secret key of tokens=3"}},
-                   "findings": [{"message": "tokens=12 key=3", "advice": "pass --new-tokens=5"}]}],
+                   "findings": [{"message": "tokens=12 key=3", "advice": "pass --new-tokens=5"},
+                                {"message": "eos_token='</s>', token=123456"}]}],
         "environment": {"xla_flags": "--xla_cpu_enable_fast_math=false", "tokens": 3},
     }  # fmt: skip
     assert scrub(document) == (document, 0)
@@ -60,6 +90,19 @@ def test_words_about_tokens_stay():
         ("https://example.org:8080/a@b", "https://example.org:8080/a@b"),
         ("https://abcdef@example.org/x", f"https://{REMOVED}@example.org/x"),
         ("ssh://git@example.org/x", "ssh://git@example.org/x"),
+        ("postgres://u:p/a55@h/db", f"postgres://{REMOVED}@h/db"),
+        ("see HTTPS://user:p@ss@host/x", f"see HTTPS://{REMOVED}@host/x"),
+        ("password=hunter2y token=abcdefgh", f"password={REMOVED} token={REMOVED}"),
+        ("load(hf_token='abcd1234', n=3)", f"load(hf_token={REMOVED}, n=3)"),
+        ("x --token abcdefg123 --n 2", f"x --token {REMOVED} --n 2"),
+        ("x --db-password=hunter2 y", f"x --db-password={REMOVED} y"),
+        ("GET /x?access_token=abc&page=2", f"GET /x?access_token={REMOVED}&page=2"),
+        ("curl -s -u user:pw https://h", f"curl -s -u user:{REMOVED} https://h"),
+        ("docker run -u 1000:1000 image", "docker run -u 1000:1000 image"),
+        ("machine x login y password zs", f"machine x login y password {REMOVED}"),
+        ('{"auths": {"x": {"auth": "dXNlcg=="}}}', f'{{"auths": {{"x": {{"auth": "{REMOVED}"}}}}}}'),
+        ("MYSQL_PWD=abc sshpass ssh h", f"MYSQL_PWD={REMOVED} sshpass ssh h"),
+        ("PWD=/home/a BYPASS=1 make", "PWD=/home/a BYPASS=1 make"),
         ("https://example.org?mail=a@b", "https://example.org?mail=a@b"),
     ],
 )

@@ -81,7 +81,7 @@ METRIC = ("cases", 0, "metrics", "tpot_s")
         (("commit", "committed_at"), "0001-01-01T00:00:00+23:59", "commit.committed_at"),
         (("created_at",), "0001-01-01T00:00:00Z", "created_at"),
         (("created_at",), "2100-01-01T00:00:00Z", "created_at"),
-        ((*METRIC, "interval"), [0.0, 1e308], "tpot_s"),
+        (("cases", 0, "evidence"), {"roofline": {"bytes_per_s": 1e308, "flops_per_s": 1.0}}, "roofline_bytes_per_s"),
         (("cases", 0, "wall_s"), 1e308, "wall_s"),
         (("commit", "committed_at"), "soon", "commit.committed_at"),
         (("id",), "../../etc/passwd", "id"),

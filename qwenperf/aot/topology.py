@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -211,7 +212,9 @@ def _names(generation: Generation) -> Iterator[str]:
 
 
 def _unknown(name: str) -> UsageError:
-    return UsageError(f"unknown target {name!r}.", advice=known_advice())
+    close = get_close_matches(name.strip().lower(), known_targets(), n=1, cutoff=0.78)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    return UsageError(f"unknown target {name!r}.", advice=hint + known_advice())
 
 
 def _of_first_chips(found: list[Any], chips: int) -> Iterator[Any]:

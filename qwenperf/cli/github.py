@@ -62,7 +62,7 @@ def command(path: Path | None, as_json: bool, **flags: Any) -> int:  # noqa: FBT
         raise UsageError("there is nothing to report, or twice.", advice="Give PATH or --artifact NAME, and not both.")
     if flags["artifact"] is not None and flags["dry_run"]:
         raise UsageError("--dry-run asks nobody, and so has no artifact.", advice="Give PATH.")
-    target = _target(flags)
+    target = _target(path, flags)
     api, trouble = _signed_in(flags, target)
     judged = _judged(path, flags, api, target)
     report = _report(judged, flags)
@@ -73,8 +73,9 @@ def command(path: Path | None, as_json: bool, **flags: Any) -> int:  # noqa: FBT
     return strongest([judged.exit_code, 4]) if flags["strict"] and posted.problems else judged.exit_code
 
 
-def _target(flags: Mapping[str, Any]) -> Target:
+def _target(path: Path | None, flags: Mapping[str, Any]) -> Target:
     """Return what is reported on: what the event says, or where there is none what was typed."""
+    from qwenperf.cli.github_record import judged_place
     from qwenperf.forge.target import Target, target_of
 
     file, name = flags["event"], flags["event_name"]
@@ -84,6 +85,8 @@ def _target(flags: Mapping[str, Any]) -> Target:
         raise UsageError("--sha and --pull-request do not go with a workflow_run event.", advice=advice)
     if typed or file is None:
         sha = flags["sha"] or os.environ.get("GITHUB_SHA", "")
+        if not sha and path is not None and flags["dry_run"]:  # what is only looked at may go by the record's word
+            sha = judged_place(path, "", flags["inconclusive"]).sha
         pulls = () if flags["pull_request"] is None else (flags["pull_request"],)
         return Target(repository=flags["repository"], sha=sha, pulls=pulls)
     return target_of(name, _event(file), flags["repository"], os.environ.get("GITHUB_SHA", ""))

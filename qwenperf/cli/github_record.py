@@ -24,7 +24,7 @@ from qwenperf.schema.records import RunRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A record summed up. ``is_settled``: all of it passed, so that no doubt is left."""
+    """A record summed up. ``is_settled``: all of it passed, so that no doubt is left. ``sha``: the commit it says."""
 
     exit_code: int
     is_settled: bool
@@ -32,6 +32,7 @@ class Judged:
     text: str
     link: str
     annotations: tuple[Mapping[str, Any], ...]
+    sha: str = ""
 
 
 def judged_place(place: Path, link: str, inconclusive: str) -> Judged:
@@ -87,6 +88,7 @@ def _judged(record: RunRecord | ComparisonRecord, source: str, link: str, inconc
         text=told.text,
         link=link,
         annotations=tuple(_annotation(asdict(one)) for one in found),
+        sha=str((record.head if isinstance(record, ComparisonRecord) else record).commit.get("sha") or ""),
     )
 
 

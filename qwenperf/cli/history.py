@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +16,14 @@ from qwenperf.cli.files import is_there, named_path, read_text
 from qwenperf.cli.output import console, debug_option, json_option, write, write_json, write_lines
 from qwenperf.cli.stores import find_history, store_option, warn_of_problems
 from qwenperf.cli.streams import say
-from qwenperf.errors import EnvironmentUnfitError, NothingMeasuredError, OutputError, UnknownNameError, UsageError
+from qwenperf.errors import (
+    EnvironmentUnfitError,
+    NothingMeasuredError,
+    OutputError,
+    UnknownNameError,
+    UsageError,
+    nearest_advice,
+)
 
 if TYPE_CHECKING:
     from qwenperf.cli.stores import History
@@ -78,9 +85,8 @@ def command(
     shown = [(series, changes) for series, changes in drawn if series.points]
     if not shown:
         named = f"{metric} of {case}" if metric else case
-        raise NothingMeasuredError(
-            f"{store.url} has no point of {named} there.", advice="Ask for more, or another branch."
-        )
+        every = [store.series(one, name) for one in cases for name in known[one] if metric in {None, name}]
+        raise NothingMeasuredError(f"{store.url} has no point of {named} there.", advice=_elsewhere(every, asked))
     if html is not None:
         _write_page(html, store, shown)
     if as_json:
@@ -90,6 +96,23 @@ def command(
     elif html is None:
         write(_report(shown))
     return 0
+
+
+def _elsewhere(every: Sequence[Series], asked: Mapping[str, Any]) -> str:
+    """Say which branches or environments there are, where one was named that has no point."""
+    from qwenperf.report.series_scale import printable
+
+    points = [point for series in every for point in series.points]
+    known = {
+        "branch": {point.branch for point in points},
+        "environment": {str(point.extra.get("class") or point.environment) for point in points},
+    }
+    hashes = {point.environment for point in points}
+    for name, there in known.items():
+        wanted, found = asked[name], sorted(filter(None, there))
+        if wanted and found and wanted not in there and not any(one.startswith(wanted) for one in hashes):
+            return printable(f"--{name} is {wanted!r}. {nearest_advice(wanted, found)}")
+    return "Ask for more, or another branch."
 
 
 def _cases(store: History, case: str | None) -> list[str]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from qwenperf.errors import NothingMeasuredError, QwenperfError
+from qwenperf.errors import NothingMeasuredError, QwenperfError, nearest_advice
 from qwenperf.gate.differences import environment_differences
 from qwenperf.gate.history import Judged, judge_series
 from qwenperf.gate.history_input import seconds
@@ -88,9 +88,11 @@ def chosen(store: DirectoryStore, case: str | None, metrics: Sequence[str]) -> l
     if not found:
         asked = f" of case {case!r}" if case else ""
         named = f" called {' or '.join(metrics)}" if metrics else ""
-        raise NothingMeasuredError(
-            f"{store.url} has no metric{named}{asked}.", advice="`qwenperf store list` shows it."
-        )
+        there = sorted({metric for known in store.cases().values() for metric in known})
+        # A metric that is there is none of that case: then its list helps nobody.
+        unknown = [name for name in metrics if name not in there]
+        advice = nearest_advice(unknown[0], there) if unknown else "`qwenperf history` lists the cases."
+        raise NothingMeasuredError(f"{store.url} has no metric{named}{asked}.", advice=advice)
     return found
 
 

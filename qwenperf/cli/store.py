@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from qwenperf.cli.files import named_path
-from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
+from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
 from qwenperf.cli.stores import find_store, store_option, warn_of_problems
 from qwenperf.errors import QwenperfError, StoreError
 
@@ -76,15 +75,23 @@ def list_command(store_url: str | None, *, as_json: bool, debug: bool, **asked: 
     if as_json:
         write_json({"store": store.url, "runs": [asdict(run) for run in runs]})
         return 0
-    table = Table(box=None, pad_edge=False)
-    for name in ("run", "commit", "branch", "suite", "cases", "environment"):
-        table.add_column(name, overflow="fold")
+    rows = [("run", "commit", "branch", "suite", "cases", "environment")]
     for run in runs:
         about = run.environment_class or run.environment[:8] or "-"
         cells = (run.run, short(run.commit, dirty=run.dirty), run.branch, run.suite, str(run.cases), about)
-        table.add_row(*map(printable, cells))
-    write([table, Text(f"{len(runs)} runs in {store.url}", no_wrap=True)])
+        rows.append(tuple(map(printable, cells)))
+    write_lines([*_aligned(rows), f"{len(runs)} run{'' if len(runs) == 1 else 's'} in {store.url}"])
     return 0
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows as lines, whole: other tools read them, and a terminal folds what is too wide by itself."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
 
 
 @command.command("reindex")

@@ -38,6 +38,12 @@ class Target:
     run: int | None = None
 
     def __post_init__(self) -> None:
+        if not self.repository:
+            raise UsageError(
+                "no repository is named.", advice="Give --repository OWNER/NAME, or set GITHUB_REPOSITORY."
+            )
+        if not self.sha:
+            raise UsageError("no commit is named.", advice="Give --sha with all 40 digits, or set GITHUB_SHA.")
         if not _REPOSITORY.fullmatch(self.repository) or _DOTS & set(self.repository.split("/")):
             raise UsageError(f"{self.repository!r} is no repository.", advice="Give --repository OWNER/NAME.")
         if not _SHA.fullmatch(self.sha):

@@ -85,10 +85,10 @@ def _result_file(run: RunRecord, machine: str, benchmarks: dict[str, Any]) -> di
 def _commit(run: RunRecord) -> tuple[str, int]:
     sha, date = run.commit.get("sha"), run.commit.get("committed_at")
     if not sha or not date:
-        what = "no commit" if not sha else "no time of its commit"
-        raise FormatError(
-            f"run {run.id} says {what}; asv keeps results by commit.", advice="Say --commit when reading."
-        )
+        missing = {"no commit": ("--commit HASH", sha), "no time of its commit": ("--committed-at TIME", date)}
+        what = " and ".join(name for name, (_, found) in missing.items() if not found)
+        wanted = " and ".join(option for option, found in missing.values() if not found)
+        raise FormatError(f"run {run.id} says {what}; asv keeps results by commit.", advice=f"Say {wanted} too.")
     return str(sha), ms_of_moment(str(date), f"run {run.id}: commit.committed_at")
 
 

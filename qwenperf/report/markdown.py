@@ -5,6 +5,7 @@ Everything that a record says goes through ``markdown_text``: the record may be 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,8 +19,9 @@ from qwenperf.report.html_blocks import table as data_of
 from qwenperf.report.html_headline import Headline, comparison_headline, run_headline
 from qwenperf.report.html_signs import FAIL, Sign, of_case, of_compared
 from qwenperf.report.markdown_text import code, line, prose, table
+from qwenperf.report.terminal import all_findings
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
-from qwenperf.schema.records import CaseRecord, Metric, Outcome, RunRecord, Verdict
+from qwenperf.schema.records import CaseRecord, Finding, Metric, Outcome, RunRecord, Severity, Verdict
 from qwenperf.traces.diff import REQUESTS, longest_lines, top_lines
 
 MOST_CHARACTERS = 60_000
@@ -59,15 +61,26 @@ def _head(headline: Headline) -> Iterator[str]:
 
 def _body(record: RunRecord | ComparisonRecord) -> Iterator[str]:
     if isinstance(record, RunRecord):
+        yield from _warnings(all_findings(record))
         yield from attempt("the table", lambda: list(_run_table(record)), lambda note: [prose(note.text)])
         yield from _problems([(case.id, case.verdicts) for case in record.cases])
         told = [(case.id, _spent(case)) for case in record.cases]
         yield from _details("Where a token's time goes", told)
         return
+    yield from _warnings(record.findings)
     yield from attempt("the table", lambda: list(_compared_table(record)), lambda note: [prose(note.text)])
     yield from _problems([("", record.verdicts), *((case.id, case.verdicts) for case in record.cases)])
     slower = [(case.id, _slower(record, case)) for case in record.cases]
     yield from _details("What takes longer in head, operation by operation", slower)
+
+
+def _warnings(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield one line of what makes the numbers less sure than they look; the record says all of it."""
+    told = Counter(one.code for one in findings if one.severity is not Severity.NOTE)
+    if told:
+        first = next(one for one in findings if one.severity is not Severity.NOTE)
+        codes = ", ".join(code(name) + (f" ({count})" if count > 1 else "") for name, count in told.items())
+        yield f"! warnings: {codes}: {prose(first.message, 300)}{' ...' if told.total() > 1 else ''}\n"
 
 
 def _run_table(run: RunRecord) -> Iterator[str]:

@@ -85,9 +85,16 @@ def summary_lines(judged: Sequence[Judged], regressions: Sequence[Regression], s
     new = sum(one.status is RegressionStatus.NEW and one.cause is Cause.CODE for one in regressions)
     plural = "" if new == 1 else "s"
     yield Text(printable(f"{len(judged)} histories in {store}: {new} new regression{plural}"), no_wrap=True)
-    few = sum(not each.points for each in judged)
-    if few:
-        yield Text(f"{few} of them have no value that can be compared: environments that occur too seldom.")
+    few = [each for each in judged if not each.points]
+    short = sum(len({point.environment for point in each.series.points}) < 2 for each in few)
+    if short:
+        yield Text(_cannot(short, "too few points yet"))
+    if len(few) > short:
+        yield Text(_cannot(len(few) - short, "environments that occur too seldom"))
+
+
+def _cannot(count: int, why: str) -> str:
+    return f"{count} of them {'has' if count == 1 else 'have'} no value that can be compared: {why}."
 
 
 def crept_line(each: Judged, since: str) -> Text | None:

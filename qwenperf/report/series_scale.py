@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qwenperf.schema.series import Point
+
+_MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,18 +30,19 @@ class Scale:
         return self.low * (1 - share) + self.high * share
 
 
-def scale_of(points: Sequence[Point]) -> Scale:
+def scale_of(points: Sequence[Point], beyond: float = 1.0) -> Scale:
     """Return the scale that shows all values and, where that leaves the values readable, their intervals too.
 
-    An interval that is far wider than all values together is cut: it would flatten them to a line.
+    An interval that is far wider than all values together is cut: it would flatten them to a line. ``beyond`` is how
+    far, in halves of what the values span and in fortieths of a value. Values that are all one have nothing to flatten.
     """
     values = [point.value for point in points] or [0.0]
     low, high = min(values), max(values)
-    room = max(high / 2 - low / 2, abs(high) / 40, abs(low) / 40)
+    room = beyond * max(high / 2 - low / 2, abs(high) / 40, abs(low) / 40) if low < high else _MOST
     for point in points:
         if point.interval is not None:
-            low = min(low, max(point.interval[0], min(values) - room))
-            high = max(high, min(point.interval[1], max(values) + room))
+            low = min(low, max(point.interval[0], min(values) - room, -_MOST))
+            high = max(high, min(point.interval[1], max(values) + room, _MOST))
     if low == high:
         low, high = low - (abs(low) / 20 or 1.0), high + (abs(high) / 20 or 1.0)
     return Scale(low=low, high=high)

@@ -15,6 +15,9 @@ from qwenperf.schema.series import Point, Series
 _WIDTH, _HEIGHT = 720, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 14, 26, 40
 _TICKS = 4
+_BEYOND = 40.0
+"""Here is room for an interval as wide as its value, up and down: only what is far beyond is cut."""
+
 _SHAPES = ("circle", "square", "diamond", "triangle")
 
 
@@ -23,7 +26,7 @@ def series_svg(series: Series, changes: Sequence[int] = ()) -> str:
     points = series.points
     title = f"{series.metric} of {series.case}"
     described = _described(series, changes)
-    scale = scale_of(points)
+    scale = scale_of(points, _BEYOND)
     places = [_x(place, len(points)) for place in range(len(points))]
     shapes = {key: _SHAPES[place % len(_SHAPES)] for place, key in enumerate(environments_of(points))}
     parts = [*_grid(series, scale), *_dates(points, places), *_bands(points, places, scale)]

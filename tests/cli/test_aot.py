@@ -69,6 +69,7 @@ def test_targets_are_listed_without_compiling(cli, tmp_path):
     ("arguments", "code", "told"),
     [
         (("--target", "v9-1"), 2, "unknown target 'v9-1'. Known: v2-1"),
+        (("--target", "v5z-1"), 2, "unknown target 'v5z-1'. Did you mean 'v5"),
         (("v5e-1",), 2, "targets go after --target"),
         (("--suite", "quick", "--model", "tiny"), 2, "exclude each other"),
         (("--json", "diff", "a", "b"), 2, "go after `diff`"),

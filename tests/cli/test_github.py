@@ -5,6 +5,7 @@ import io
 import json
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -259,3 +260,17 @@ def test_an_archive_may_be_a_file(job, github, call):
     (job / "R.zip").write_bytes(zipped(("run.json", dumps(samples.run()))))
     assert call(job / "R.zip")[0] == 1
     assert len(github.comments) == 1
+
+
+def test_a_dry_run_outside_of_github_s_jobs_goes_by_the_record(job, github, call, monkeypatch):
+    """Its commit is what nobody else says; what is posted for real is said by somebody."""
+    for name in ("EVENT_PATH", "EVENT_NAME", "REPOSITORY", "SHA", "SERVER_URL"):
+        monkeypatch.delenv(f"GITHUB_{name}")
+    folder = saved(job, replace(samples.run(samples.case()), commit={"sha": OTHER}))
+    code, out, _ = call(folder, "--repository", REPOSITORY, "--dry-run")
+    assert (code, json.loads(out)[0]["body"]["head_sha"]) == (0, OTHER)
+    code, _, err = call(folder, "--dry-run")
+    assert (code, "no repository is named. Give --repository OWNER/NAME, or set GITHUB_REPOSITORY." in err) == (2, True)
+    code, _, err = call(folder, "--repository", REPOSITORY)
+    assert (code, "no commit is named. Give --sha with all 40 digits, or set GITHUB_SHA." in err) == (2, True)
+    assert github.requests == []

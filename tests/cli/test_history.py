@@ -343,3 +343,25 @@ def test_a_page_takes_the_place_of_a_page_and_of_nothing_else(project):
     for _ in range(2):
         run("history", made.CASE, "tpot_s", "--html", project / "page.html")
     assert (project / "page.html").read_text().lower().startswith("<!doctype")
+
+
+def test_a_list_has_whole_ids_and_nothing_behind_its_lines(project):
+    """A pipe's reader takes the first word of a line, however long an id is."""
+    name = "run-" + "0123456789" * 12
+    made.write_run(project / "profiles", made.run_of(9, id=name))
+    lines = run("store", "list").stdout.splitlines()
+    assert any(line.split()[:1] == [name] for line in lines)
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--branch", "mian"), "--branch is 'mian'. Did you mean 'main'? Known: main."),
+        (("--environment", "cpuu"), "--environment is 'cpuu'. Known: cpu-x86_64-2core."),
+        (("--branch", "main", "--since", "2036-01-01"), "Ask for more, or another branch."),
+    ],
+)
+def test_a_branch_or_an_environment_that_nobody_has_names_the_known_ones(flags, told):
+    """A slip of the pen is no empty history."""
+    assert told in run("history", made.CASE, "tpot_s", *flags, code=5).stderr

@@ -226,7 +226,7 @@ def test_improvements_are_listed_where_they_are_asked_for(tmp_path, capsys):
     ("words", "code", "message"),
     [
         (["--case", "nobody"], 5, "no metric"),
-        (["--metric", "nothing"], 5, "no metric called nothing"),
+        (["--metric", "tpots_s"], 5, "no metric called tpots_s. Did you mean 'tpot_s'? Known: "),
         (["--stale", "perhaps"], 2, "unknown choice"),
         (["--release", "yesterday-ish"], 2, "--release"),
         (["--json", "accept", "x", "--reason", "y"], 2, "options before 'accept'"),

@@ -196,6 +196,8 @@ def test_a_run_of_ours_becomes_a_benchmark_a_metric():
     assert written["benchmarks.json"]["qwenperf.track_shown_decode_tokens_per_s"]["direction"] == "higher"
     with pytest.raises(FormatError, match="says no commit"):
         asv_write.write([a_run(commit={})])
+    with pytest.raises(FormatError, match=r"no time of its commit.*Say --committed-at TIME too"):
+        asv_write.write([a_run(commit={"sha": "b" * 40})])
     with pytest.raises(FormatError, match="two runs of commit bbbbbbbb in one environment"):
         asv_write.write([a_run(), a_run()])
 

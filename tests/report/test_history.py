@@ -9,6 +9,7 @@ from rich.console import Console
 
 from qwenperf.report.history import history_report, newest_report, percent
 from qwenperf.report.series_plot import series_plot
+from qwenperf.report.series_scale import scale_of
 from qwenperf.report.series_svg import series_svg
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.series import Point, Series
@@ -210,3 +211,23 @@ def test_a_page_has_every_series_and_every_point():
     assert page.count('<th scope="row">2026-') == 3
     assert "ttft_s of 4x128/cached/b1" in page
     assert not re.search(r'(src|href)="(?!data:)[a-z/]', page)
+
+
+@pytest.mark.parametrize("value", [0.00025, 0.0, -3.0])
+def test_the_interval_of_a_lone_point_lies_inside_the_drawing(value):
+    """A fifth of the value up and down, and it is seen whole: the highest line of the grid is its end."""
+    point = Point(value=value, run="a", measured_at="2026-01-01", interval=(value - 4e-5, value + 6e-5))
+    assert (scale_of((point,)).low, scale_of((point,)).high) == point.interval
+    drawn = ET.fromstring(series_svg(series_of(points=(point,))))
+    heights = [float(bar.get("height")) for bar in drawn.iter("{http://www.w3.org/2000/svg}rect") if bar.get("opacity")]
+    assert heights == [260 - 26 - 40]
+
+
+def test_a_page_shows_intervals_that_are_wider_than_what_the_values_span():
+    """Two values a percent apart, and how sure they are: plus or minus a fifth."""
+    points = tuple(
+        Point(value=value, run=str(value), measured_at="2026-01-01", interval=(0.8 * value, 1.2 * value))
+        for value in (1.0, 1.01)
+    )
+    labels = re.findall(r">([0-9.]+ m?s)</text>", series_svg(series_of(points=points)))
+    assert (labels[0], labels[-1]) == ("800 ms", "1.21 s")

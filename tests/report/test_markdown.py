@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from qwenperf.report.annotations import ELSEWHERE, remarks
 from qwenperf.report.markdown import MOST_CHARACTERS, summary
 from qwenperf.report.markdown_text import code, line, prose
-from qwenperf.schema.records import CompileEvent, Outcome, Status, Verdict
+from qwenperf.schema.records import CompileEvent, Finding, Outcome, Severity, Status, Verdict
 
 EVIL = [
     "@acme/admins",
@@ -161,3 +161,15 @@ def test_a_comparison_s_failures_are_remarks(samples):
     (found,) = remarks(samples.comparison())
     assert (found.title, found.level) == ("4x128/cached/b1-p16-n64-f32", "failure")
     assert found.message.startswith("speed: time +12.0%")
+
+
+def test_warnings_of_a_run_are_one_line(samples):
+    """A green check of a busy machine says that it was busy; notes stay in the record."""
+    load = Finding(code="load-high", severity=Severity.WARNING, message="The machine was busy: load 12.")
+    note = Finding(code="some-note", severity=Severity.NOTE, message="Nothing much.")
+    case = replace(samples.case(), findings=(load, note, replace(load, message="Busy again.")))
+    text = summary(replace(samples.run(case), findings=(note,))).text
+    (told,) = [line for line in text.splitlines() if "load-high" in line]
+    assert told.replace("\\", "") == "! warnings: `load-high` (2): The machine was busy: load 12. ..."
+    assert "some-note" not in text
+    assert "warnings" not in summary(samples.run(replace(case, findings=(note,)))).text

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from qwenperf.gate.history import Judged
-from qwenperf.report.regressions import crept_line, regression_lines
+from qwenperf.report.regressions import crept_line, regression_lines, summary_lines
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.regressions import Form, Regression
 from qwenperf.schema.series import Point, Series
@@ -66,3 +66,18 @@ def test_a_creep_is_told_as_it_was_counted(direction, is_relative, crept, told):
     series = Series(case="tiny", metric="m", unit="s", direction=direction, kind=Kind.TIMED, points=points)
     line = crept_line(Judged(series=series, crept=crept, is_relative=is_relative), "the first run")
     assert told in line.plain
+
+
+def test_too_few_points_are_not_laid_on_environments():
+    """One machine that has measured once needs more runs; several that each measured once do not compare."""
+
+    def judged(*environments):
+        points = tuple(Point(value=1.0, run=one, measured_at="", environment=one) for one in environments)
+        series = Series(case="tiny", metric="m", unit="s", direction=Direction.LOWER, kind=Kind.TIMED, points=points)
+        return Judged(series=series)
+
+    lines = [line.plain for line in summary_lines([judged("a"), judged("a", "a"), judged("a", "b")], [], "here")]
+    assert lines[1:] == [
+        "2 of them have no value that can be compared: too few points yet.",
+        "1 of them has no value that can be compared: environments that occur too seldom.",
+    ]

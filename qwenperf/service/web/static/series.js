@@ -81,9 +81,38 @@
             context.stroke();
           }
           context.restore();
+          if (shown.at.length === 1) errorBar(chart);
         }],
       },
     };
+  }
+
+  // A band needs two points: one has a bar with ends instead.
+  function errorBar(chart) {
+    if (shown.low[0] === null || shown.high[0] === null) return;
+    const context = chart.ctx;
+    const x = chart.valToPos(shown.at[0], "x", true);
+    const ends = [shown.low[0], shown.high[0]].map((value) => chart.valToPos(value, "y", true));
+    const cap = 6 * devicePixelRatio;
+    context.save();
+    context.strokeStyle = colour("--bar");
+    context.lineWidth = 1.5 * devicePixelRatio;
+    context.beginPath();
+    context.moveTo(x, ends[0]);
+    context.lineTo(x, ends[1]);
+    for (const y of ends) {
+      context.moveTo(x - cap, y);
+      context.lineTo(x + cap, y);
+    }
+    context.stroke();
+    context.restore();
+  }
+
+  // One moment has no range of its own: a day on either side.
+  function span() {
+    const first = shown.at[0];
+    const alone = first === shown.at[shown.at.length - 1];
+    return alone ? { time: true, range: [first - 86400, first + 86400] } : { time: true };
   }
 
   function axis(more) {
@@ -96,7 +125,7 @@
     return {
       width: element.clientWidth,
       height: Math.max(220, Math.min(380, Math.round(element.clientWidth * 0.4))),
-      scales: { x: { time: true } },
+      scales: { x: span() },
       series: [
         { label: "time" },
         { label: whole.name, stroke: bar, width: dots ? 0 : 1.5, points: { show: dots || shown.at.length < 200, size: 6, fill: bar } },

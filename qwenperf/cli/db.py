@@ -10,6 +10,7 @@ import click
 from qwenperf import units
 from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
 from qwenperf.cli.service_options import make_folder, service_extra, service_options
+from qwenperf.errors import UsageError
 
 if TYPE_CHECKING:
     from qwenperf.service.settings import ServiceSettings
@@ -29,6 +30,9 @@ def upgrade_command(as_json: bool, **options: Any) -> int:  # noqa: FBT001
     settings = _settings(options)
     from qwenperf.service.db.upgrade import upgrade
 
+    # Whoever mistypes a name gets no empty service; a folder that was made for one may be empty.
+    if settings.database or not settings.data.is_dir():
+        _see_that_it_is_there(settings)
     if not settings.database:
         make_folder(settings.data)
     before, after = upgrade(settings.database_url)
@@ -51,6 +55,7 @@ def backup_command(folder: Path, without_files: bool, as_json: bool, **options: 
     It is the folder of a service on SQLite, whatever the original was on: `qwenperf serve --data FOLDER` shows it.
     """
     settings = _settings(options)
+    _see_that_it_is_there(settings)
     from qwenperf.service.backup import backup
 
     _tell("backed up to", folder, backup(settings, folder, with_files=not without_files), as_json=as_json)
@@ -79,6 +84,7 @@ def restore_command(folder: Path, as_json: bool, **options: Any) -> int:  # noqa
 def token_command(name: str, as_json: bool, **options: Any) -> int:  # noqa: FBT001
     """Make another admin token, called NAME, for whoever lost the first. It is shown this once."""
     settings = _settings(options)
+    _see_that_it_is_there(settings)
     from qwenperf.service.app import make_service
     from qwenperf.service.auth import new_admin_token
 
@@ -99,6 +105,20 @@ def _settings(options: dict[str, Any]) -> ServiceSettings:
     from qwenperf.service.settings import ServiceSettings
 
     return ServiceSettings(**{name: options[name] for name in ("data", "database", "files")})
+
+
+def _see_that_it_is_there(settings: ServiceSettings) -> None:
+    """See that a service on SQLite has its file: opening one would make it.
+
+    Raises:
+      UsageError: it has none.
+    """
+    from sqlalchemy.engine import make_url
+
+    url = make_url(settings.database_url)
+    if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).is_file():
+        advice = "Give its --data or --database; `qwenperf serve` makes a new one."
+        raise UsageError(f"there is no service in {Path(url.database).parent}.", advice=advice)
 
 
 def _tell(what: str, folder: Path, done: dict[str, int], *, as_json: bool) -> None:

@@ -45,6 +45,8 @@ def command(runs: tuple[Path, ...], as_json: bool, strict: bool, **options: Any)
 
     A run that is there already is left as it is. What cannot be sent waits in a folder, and --spool sends it.
     """
+    # Secrets and variables of CI are pasted with a newline.
+    options |= {name: options[name].strip() for name in ("url", "project", "token")}
     if not runs and not options["spool"]:
         raise UsageError("there is nothing to push.", advice="Give a run folder, or --spool for what waits.")
     found, codes = [], []
@@ -63,7 +65,7 @@ def command(runs: tuple[Path, ...], as_json: bool, strict: bool, **options: Any)
 def _push(runs: tuple[Path, ...], options: dict[str, Any]) -> Iterator[Delivery]:
     from qwenperf.store.delivery import Delivery, Fate, deliver, drain
     from qwenperf.store.http import Service
-    from qwenperf.store.parcels import Spool
+    from qwenperf.store.spool import Spool
 
     spool = Spool(options["spool_folder"] or _spool_folder())
     service = Service(
@@ -157,4 +159,6 @@ def _line(done: Delivery) -> str:
 
 
 def _address(url: str, record: Any) -> str:
-    return f"{url.rstrip('/')}{record.get('page', '')}"
+    from qwenperf.store.words import bare, one_line
+
+    return f"{bare(url)}{one_line(str(record.get('page', '')))}"

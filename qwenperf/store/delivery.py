@@ -8,13 +8,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from qwenperf.errors import OutputError, QwenperfError, StoreError
-from qwenperf.store.http import RefusedError, Service, UnreachableError
-from qwenperf.store.parcels import Parcel, Spool, Spooled
+from qwenperf.errors import OutputError, QwenperfError, RecordError, StoreError
+from qwenperf.store.http import RefusedError, Service, UnreachableError, UnsendableTokenError
+from qwenperf.store.parcels import Parcel
 from qwenperf.store.remote import RemoteStore
+from qwenperf.store.spool import Spool
+from qwenperf.store.words import bare, one_line
 
-_CURABLE = frozenset({401, 403, 404, 413})
-"""Refusals that a better token, a new project or more room cure: what was refused so is kept."""
+_FINAL = frozenset({409, 422})
+"""What a service answers to a record that it will never take. Any other refusal (a token, no project, no room,
+a redirect, the page of a proxy) may be cured: what was refused so is kept."""
 
 
 class Fate(StrEnum):
@@ -59,24 +62,29 @@ def deliver(parcel: Parcel, service: Service, project: str, spool: Spool) -> Del
             file_bytes=sent.file_bytes,
             removed=parcel.removed,
         )
-    except UnreachableError as error:
+    except (UnreachableError, UnsendableTokenError) as error:
         return _kept(parcel, service, project, spool, error)
     except RefusedError as error:
-        if error.status in _CURABLE:
-            return _kept(parcel, service, project, spool, error)
-        return _lost(parcel, Fate.REFUSED, error)
+        if error.own and error.status in _FINAL:
+            return _lost(parcel, Fate.REFUSED, error)
+        return _kept(parcel, service, project, spool, error)
     except StoreError as error:
         return _lost(parcel, Fate.LOST, error)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        told = StoreError(f"{service.url} does not answer as a service of qwenperf: {error}.")
+        told = StoreError(f"{service.shown} does not answer as a service of qwenperf: {one_line(str(error))}.")
         return _kept(parcel, service, project, spool, told)
 
 
 def drain(service: Service, spool: Spool) -> list[Delivery]:
     """Send everything that waits for this service; what it takes waits no more, what it will never take lies aside."""
     found: list[Delivery] = []
-    for spooled in spool.waiting():
-        if spooled.url.rstrip("/") == service.url.rstrip("/"):
+    for folder in spool.folders():
+        try:
+            spooled = spool.read(folder)
+        except RecordError as error:
+            found.append(Delivery(name=folder.name, fate=Fate.LOST, message=str(error), exit_code=error.exit_code))
+            continue
+        if bare(spooled.url) == service.shown:
             done = deliver(spooled.parcel, service, spooled.project, spool)
             if done.fate is Fate.REFUSED:
                 done = replace(done, message=f"{done.message} It was put aside in {spool.set_aside(spooled)}.")
@@ -89,14 +97,9 @@ def drain(service: Service, spool: Spool) -> list[Delivery]:
     return found
 
 
-def waiting(spool: Spool) -> list[Spooled]:
-    """Return what waits."""
-    return list(spool.waiting())
-
-
 def _kept(parcel: Parcel, service: Service, project: str, spool: Spool, error: QwenperfError) -> Delivery:
     try:
-        place: Path = spool.keep(parcel, service.url, project)
+        place: Path = spool.keep(parcel, service.shown, project)
     except OutputError as other:
         return _lost(parcel, Fate.LOST, other)
     return Delivery(

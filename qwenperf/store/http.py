@@ -1,6 +1,6 @@
 """Requests to a service that may be away for a moment: tried again with growing, random pauses, then given up in words.
 
-What a service refuses (4xx) is not tried again: it would refuse it again.
+What a service refuses (4xx) is not tried again: it would refuse it again. Nothing here shows a token or a password.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from qwenperf.errors import StoreError
+from qwenperf.store.words import bare, one_line
 
 if TYPE_CHECKING:
     import httpx
@@ -31,15 +32,19 @@ class UnreachableError(StoreError):
     default_advice = "Is it running, and can this machine reach it?"
 
 
-class RefusedError(StoreError):
-    """The service answered that it will not."""
+class UnsendableTokenError(StoreError):
+    """A token that no request can carry. What is wrong is told, and never the token."""
 
-    def __init__(
-        self, message: str, *, status: int, advice: str = "", headers: Mapping[str, str] | None = None
-    ) -> None:
+    default_advice = "Set QWENPERF_TOKEN again, to the token alone."
+
+
+class RefusedError(StoreError):
+    """The answer is that it will not. ``own``: the service says so in its own words, and nobody who stands between."""
+
+    def __init__(self, message: str, *, status: int, advice: str = "", own: bool = False) -> None:
         super().__init__(message, advice=advice)
         self.status = status
-        self.headers = dict(headers or {})
+        self.own = own
 
 
 @dataclass(kw_only=True)
@@ -57,6 +62,11 @@ class Service:
     clock: Callable[[], float] = time.monotonic
     transport: httpx.BaseTransport | None = None
     _client: httpx.Client | None = field(default=None, init=False, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """The address as it may be shown and kept: without user and password."""
+        return bare(self.url)
 
     def close(self) -> None:
         """End the connection."""
@@ -78,6 +88,7 @@ class Service:
         Raises:
           UnreachableError: no answer, or 5xx, until patience ended.
           RefusedError: any other answer that is none of success.
+          StoreError: no such request can be sent.
         """
         import httpx
 
@@ -87,19 +98,24 @@ class Service:
             try:
                 answer = self._once(method, path, content, headers or {}, query or {})
             except httpx.InvalidURL as error:
-                raise StoreError(f"{self.url} is no address: {error}.", advice="Give http://HOST:PORT.") from error
+                # What is wrong may be a part of the password.
+                why = "" if "@" in self.url else f": {one_line(str(error))}"
+                raise StoreError(f"{self.shown} is no address{why}.", advice="Give http://HOST:PORT.") from None
             except httpx.UnsupportedProtocol as error:
-                raise StoreError(f"{self.url} is no address of the web.", advice="Give https://HOST.") from error
+                raise StoreError(f"{self.shown} is no address of the web.", advice="Give https://HOST.") from error
+            except httpx.LocalProtocolError:
+                # Its words are the header, whose value may be a secret.
+                raise StoreError(f"no request to {self.shown} can be sent: a header is none.") from None
             except httpx.HTTPError as error:  # also an answer that is cut short or garbled
-                why = str(error) or type(error).__name__
+                why = one_line(str(error)) or type(error).__name__
             else:
                 if answer.status_code not in _LATER:
                     return self._checked(answer)
                 why, pause = f"{answer.status_code} {_error_of(answer)}".strip(), _asked_pause(answer)
             pause = max(pause, random.uniform(0, min(_LONGEST_S, _FIRST_S * 2**attempt)))  # noqa: S311  (spreads clients)
             if self.clock() + pause > ends:
-                raise UnreachableError(f"{self.url} does not answer: {why.rstrip('.')}.")
-            self.say(f"{self.url}: {why}; trying again in {pause:.1f} s")
+                raise UnreachableError(f"{self.shown} does not answer: {why.rstrip('.')}.")
+            self.say(f"{self.shown}: {why}; trying again in {pause:.1f} s")
             self.sleep(pause)
         raise AssertionError  # pragma: no cover
 
@@ -117,11 +133,12 @@ class Service:
     def _open(self) -> httpx.Client:
         import httpx
 
+        token = _sendable(self.token)
         # Redirects are not followed: a token goes to the address that somebody typed and to no other.
         return httpx.Client(
             transport=self.transport,
             timeout=httpx.Timeout(_READ_S, connect=_CONNECT_S),
-            headers={"Authorization": f"Bearer {self.token}"} if self.token else {},
+            headers={"Authorization": f"Bearer {token}"} if token else {},
         )
 
     def _checked(self, answer: httpx.Response) -> httpx.Response:
@@ -129,25 +146,44 @@ class Service:
             return answer
         told = _problem_of(answer)
         raise RefusedError(
-            f"{self.url} answers {answer.status_code}: {told.get('error') or answer.reason_phrase}",
+            f"{self.shown} answers {answer.status_code}: {_error_of(answer)}{_points_to(answer)}",
             status=answer.status_code,
-            advice=told.get("advice", ""),
-            headers=answer.headers,
+            advice="Give that address with --url." if answer.has_redirect_location else told.get("advice", ""),
+            own="error" in told,
         )
+
+
+def _sendable(token: str) -> str:
+    """Return a token without the blanks and the newline that it was pasted with.
+
+    Raises:
+      UnsendableTokenError: another character that no header holds.
+    """
+    token = token.strip()
+    wrong = next((place for place, letter in enumerate(token, 1) if not "!" <= letter <= "~"), None)
+    if wrong is not None:
+        raise UnsendableTokenError(f"the token's character {wrong} of {len(token)} is none that a token has.")
+    return token
 
 
 def _problem_of(answer: httpx.Response) -> dict[str, str]:
     try:
         told = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return {key: str(value) for key, value in told.items()} if isinstance(told, dict) else {}
+    return {key: one_line(str(value)) for key, value in told.items()} if isinstance(told, dict) else {}
 
 
 def _error_of(answer: httpx.Response) -> str:
-    return _problem_of(answer).get("error", answer.reason_phrase)
+    return _problem_of(answer).get("error") or one_line(answer.reason_phrase)
+
+
+def _points_to(answer: httpx.Response) -> str:
+    """Say where a redirect points, without what only that address should hear."""
+    place = answer.headers["location"].partition("?")[0] if answer.has_redirect_location else ""
+    return f", and points to {one_line(bare(place))}." if place else ""
 
 
 def _asked_pause(answer: httpx.Response) -> float:
     text = answer.headers.get("retry-after", "")
-    return min(_LONGEST_S, float(text)) if text.isdigit() else 0.0
+    return min(_LONGEST_S, float(text)) if text.isascii() and text.isdigit() else 0.0

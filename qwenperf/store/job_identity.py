@@ -29,7 +29,7 @@ def job_token(service: Service, project: str, environ: Mapping[str, str]) -> str
     Raises:
       StoreError: the runner does not sign, or the service does not take this job.
     """
-    audience = service.url.rstrip("/")
+    audience = service.shown
     parts = urlsplit(environ[REQUEST_URL])
     runner = replace(
         service, url=urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")), token=environ[REQUEST_TOKEN]
@@ -57,5 +57,5 @@ def _text(
     try:
         value = answer.json()[name]
     except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(f"{service.url}{path} answers without {name!r}.") from error
+        raise StoreError(f"{service.shown}{path} answers without {name!r}.") from error
     return str(value)

@@ -1,32 +1,20 @@
-"""What is sent: a record without secrets, and the traces beside it; and a spool of what could not be sent yet.
-
-::
-
-    <spool>/<content>-<name>/parcel.json          where it goes, and which files there are
-                             record.json          the record, scrubbed
-                             files/...            links to, or copies of, its traces
-    <spool>/refused/...      what the service will not take, the same way
-"""
+"""What is sent: a record without secrets, and the traces beside it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qwenperf.errors import OutputError, RecordError
+from qwenperf.errors import RecordError
 from qwenperf.store.base import MOST_BYTES
 from qwenperf.store.scrub import scrub
 
 RECORDS = ("run.json", "comparison.json")
 _TRACES = "plugins/profile"
-_PARCEL, _RECORD, _FILES, _REFUSED = "parcel.json", "record.json", "files", "refused"
 _BLOCK = 1 << 20
 
 
@@ -106,98 +94,3 @@ def digest(file: Path) -> str:
         while block := opened.read(_BLOCK):
             found.update(block)
     return found.hexdigest()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spooled:
-    """A parcel that waits: where it lies, where it goes, and what it is."""
-
-    folder: Path
-    url: str
-    project: str
-    parcel: Parcel
-
-
-class Spool:
-    """A folder of parcels that could not be sent; each is there whole or not at all. No token is kept."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def keep(self, parcel: Parcel, url: str, project: str) -> Path:
-        """Keep a parcel until it can be sent, and return where; the same content is kept once for each address.
-
-        Raises:
-          OutputError: the spool cannot be written to.
-        """
-        goes = hashlib.sha256(f"{url.rstrip('/')}\n{project}".encode()).hexdigest()[:8]
-        target = self.folder / f"{parcel.key}-{goes}"
-        if target.is_dir():
-            return target
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self.folder, prefix=".unfinished-") as made:
-                whole = Path(made) / "parcel"
-                _write(whole, parcel, url, project)
-                whole.rename(target)
-        except OSError as error:
-            if target.is_dir():
-                return target
-            raise OutputError(
-                f"cannot keep {parcel.name} in {self.folder}: {error.strerror or error}.",
-                advice="Give another folder with --spool-folder.",
-            ) from error
-        return target
-
-    def waiting(self) -> Iterator[Spooled]:
-        """Yield what waits, the oldest first.
-
-        Raises:
-          RecordError: something in the spool is no parcel; names it.
-        """
-        folders = (path for path in self.folder.glob("*/") if (path / _PARCEL).is_file())
-        for folder in sorted(folders, key=lambda path: (path / _PARCEL).stat().st_mtime):
-            yield _read(folder)
-
-    def set_aside(self, spooled: Spooled) -> Path:
-        """Let a parcel wait no more but keep it, and return where; where that cannot be done it waits on."""
-        target = self.folder / _REFUSED / spooled.folder.name
-        try:
-            target.parent.mkdir(exist_ok=True)
-            spooled.folder.rename(target)
-        except OSError:
-            return spooled.folder
-        return target
-
-    def drop(self, spooled: Spooled) -> None:
-        """Forget what was sent."""
-        shutil.rmtree(spooled.folder, ignore_errors=True)
-
-
-def _write(folder: Path, parcel: Parcel, url: str, project: str) -> None:
-    (folder / _FILES).mkdir(parents=True)
-    names = {f"{number:06d}": path for number, path in enumerate(parcel.files)}
-    for number, path in names.items():
-        _link(parcel.files[path], folder / _FILES / number)
-    (folder / _RECORD).write_bytes(parcel.data)
-    told = {"url": url, "project": project, "name": parcel.name, "query": dict(parcel.query), "files": names}
-    (folder / _PARCEL).write_text(json.dumps(told), encoding="utf-8")
-
-
-def _link(source: Path, target: Path) -> None:
-    """Keep a file at no cost where its folder is on the same disk; it is never written to again."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
-
-
-def _read(folder: Path) -> Spooled:
-    try:
-        told = json.loads((folder / _PARCEL).read_text(encoding="utf-8"))
-        files = {str(path): folder / _FILES / number for number, path in told["files"].items()}
-        data = (folder / _RECORD).read_bytes()
-        parcel = Parcel(name=told["name"], data=data, files=files, query=told["query"])
-        return Spooled(folder=folder, url=told["url"], project=told["project"], parcel=parcel)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordError(f"{folder} is no parcel: {error}.", advice="Remove it.") from error

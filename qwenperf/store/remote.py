@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,12 +14,11 @@ from qwenperf.schema.records import RunRecord
 from qwenperf.schema.series import Point, Series
 from qwenperf.store.base import Added, Source, StoredRun, Window
 from qwenperf.store.http import RefusedError, Service
-from qwenperf.store.parcels import Parcel, digest
+from qwenperf.store.parcels import Parcel
 from qwenperf.store.rows import moment
+from qwenperf.store.sending import ChangedError, send_file
 
 _MOST = 10_000
-_BLOCK = 1 << 20
-_OFFSET = "Upload-Offset"
 _ALL = Window()
 
 
@@ -50,7 +47,7 @@ class RemoteStore:
     @property
     def url(self) -> str:
         """Address of the service and the project in it."""
-        return f"{self._service.url.rstrip('/')}/p/{self._project}"
+        return f"{self._service.shown}/p/{self._project}"
 
     def send(self, parcel: Parcel) -> Sent:
         """Send a record, then its files; what is there already is not sent again.
@@ -58,41 +55,21 @@ class RemoteStore:
         Raises:
           UnreachableError: no answer until patience ended; sending again goes on where this ended.
           RefusedError: the service will not have it; says why.
+          ChangedError: a file is not what it was; record and other files are there.
         """
         headers = {"Content-Type": "application/json"}
         place = f"{self._base}/runs"
         answer = self._service.ask("POST", place, query=dict(parcel.query), content=parcel.data, headers=headers)
         records = answer.json()["records"]
-        sizes = [self._send_file(records[0]["id"], path, file) for path, file in parcel.files.items()]
+        sizes, changed = [], []
+        for path, file in parcel.files.items():
+            try:
+                sizes.append(send_file(self._service, self._base, records[0]["id"], path, file))
+            except ChangedError as error:
+                changed.append(error)
+        if changed:
+            raise changed[0]
         return Sent(records=records, files=len(sizes), file_bytes=sum(sizes))
-
-    def _send_file(self, run: str, path: str, file: Path) -> int:
-        """Send one file from wherever an earlier try ended, and return its size."""
-        size = file.stat().st_size
-        told = {"path": path, "sha256": digest(file), "size": size}
-        place = f"{self._base}/runs/{quote(run, safe='')}/files"
-        begun = self._service.ask(
-            "POST", place, content=json.dumps(told).encode(), headers={"Content-Type": "application/json"}
-        ).json()
-        while not begun["complete"]:
-            begun = self._append(f"{self._base}/uploads/{begun['upload']}", file, begun["offset"], size)
-        return size
-
-    def _append(self, place: str, file: Path, offset: int, size: int) -> Mapping[str, Any]:
-        """Send the rest of a file; where the service has another offset than we think, its own counts."""
-        headers = {
-            _OFFSET: str(offset),
-            "Content-Length": str(size - offset),
-            "Content-Type": "application/octet-stream",
-        }
-        try:
-            answer = self._service.ask("PATCH", place, content=lambda: _blocks(file, offset), headers=headers)
-        except RefusedError as error:
-            if error.status != 409 or _OFFSET.lower() not in {name.lower() for name in error.headers}:
-                raise
-            answer = self._service.ask("GET", place)
-        told: Mapping[str, Any] = answer.json()
-        return told
 
     def add(self, source: Source) -> Added:
         """Add a run, whole or not at all; errors as ``send``."""
@@ -173,13 +150,6 @@ class RemoteStore:
 
     def _get(self, path: str, **query: str | int | None) -> Any:
         return self._service.ask("GET", f"{self._base}{path}", query=query).json()
-
-
-def _blocks(file: Path, offset: int) -> Iterator[bytes]:
-    with file.open("rb") as opened:
-        opened.seek(offset)
-        while block := opened.read(_BLOCK):
-            yield block
 
 
 def _stored(row: Mapping[str, Any]) -> StoredRun:

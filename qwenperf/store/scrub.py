@@ -25,7 +25,7 @@ _VARIABLE = re.compile(
 
 _WORDS = r"(?:[a-z0-9]+[_-]){0,8}"
 _NAMED = (
-    rf"{_WORDS}(?:passw(?:or)?d|passphrase|secret)|(?:[a-z0-9]+[_-]){1,8}pwd|x-amz-(?:signature|credential|security-token)"
+    rf"{_WORDS}(?:passw(?:or)?d|passphrase|secret)|{_WORDS}(?<=[_-])pwd|x-amz-(?:signature|credential|security-token)"
     rf"|{_WORDS}(?:api|auth|access|hf|hub|git(?:hub|lab)|bearer|refresh|private|session|id)[_-]?(?:token|(?<!id.)key)"
 )
 """Names in any letters; ``token`` alone, ``eos_token`` and ``key`` are words of what is measured."""

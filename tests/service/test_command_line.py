@@ -10,7 +10,7 @@ import pytest
 
 from qwenperf.cli.db import command as db
 from qwenperf.cli.serve import command as serve
-from qwenperf.errors import ConfigError, OutputError
+from qwenperf.errors import ConfigError, OutputError, UsageError
 
 
 def start(*options):
@@ -54,12 +54,23 @@ def run(command, capsys, *arguments):
 def test_a_database_is_upgraded_backed_up_and_restored_by_commands(tmp_path, capsys):
     """And a lost token is replaced by whoever can reach the folder."""
     data, saved, new = (tmp_path / name for name in ("data", "saved", "new"))
+    data.mkdir()
     assert run(db, capsys, "upgrade", "--data", data)["before"] is None
     assert run(db, capsys, "token", "lost mine", "--data", data)["token"].startswith("qpf_")
     done = run(db, capsys, "backup", saved, "--data", data)
     assert done["rows"] > 0
     assert run(db, capsys, "restore", saved, "--data", new)["rows"] == done["rows"]
     assert run(db, capsys, "upgrade", "--data", new) == {"before": "0001", "after": "0001"}
+
+
+@pytest.mark.parametrize("asked", [["upgrade"], ["token", "x"], ["backup", "b"]])
+@pytest.mark.parametrize("named", [["--data", "nowhere"], ["--data", "nowhere", "--database", "sqlite:///no.sqlite"]])
+def test_a_name_that_is_mistyped_makes_no_service(tmp_path, monkeypatch, asked, named):
+    """Nor a token of one that nobody runs."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no service"):
+        db.main([*asked, *named], standalone_mode=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_words_about_tokens_stay():
         ("machine x login y password zs", f"machine x login y password {REMOVED}"),
         ('{"auths": {"x": {"auth": "dXNlcg=="}}}', f'{{"auths": {{"x": {{"auth": "{REMOVED}"}}}}}}'),
         ("MYSQL_PWD=abc sshpass ssh h", f"MYSQL_PWD={REMOVED} sshpass ssh h"),
+        ("mysql db_pwd=abc pwd=/home/a", f"mysql db_pwd={REMOVED} pwd=/home/a"),
         ("PWD=/home/a BYPASS=1 make", "PWD=/home/a BYPASS=1 make"),
         ("https://example.org?mail=a@b", "https://example.org?mail=a@b"),
     ],

@@ -97,7 +97,7 @@ class Service:
             why, pause = "", 0.0
             try:
                 answer = self._once(method, path, content, headers or {}, query or {})
-            except httpx.InvalidURL as error:
+            except (httpx.InvalidURL, ValueError) as error:  # also one that Python cannot take apart
                 # What is wrong may be a part of the password.
                 why = "" if "@" in self.url else f": {one_line(str(error))}"
                 raise StoreError(f"{self.shown} is no address{why}.", advice="Give http://HOST:PORT.") from None

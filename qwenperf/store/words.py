@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _MOST = 500
-_USER = re.compile(r"^((?:[a-z][a-z0-9+.-]*:)?//)(?:[^/?#]*@|[^/?#@]*:(?!\d*(?:[/?#]|$))[^@]*@)", re.IGNORECASE)
+_USER = re.compile(r"^((?:[a-z][a-z0-9+.-]*:)?//)?(?:[^/?#]*@|[^/?#@]*:(?!\d*(?:[/?#]|$))[^@]*@)", re.IGNORECASE)
 """User and password of an address; also where a slash in the password makes it none."""
 
 

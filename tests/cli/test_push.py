@@ -55,3 +55,16 @@ def test_a_file_that_cannot_be_read_fails_no_job(push, tmp_path):
     (tmp_path / "odd.json").write_text("[")
     code, done, records = push("--from", "asv", tmp_path / "odd.json", tmp_path / "nothing")
     assert (code, [one["fate"] for one in done], records) == (0, ["lost", "lost"], [])
+
+
+def test_no_secret_of_the_command_line_is_printed_or_kept(tmp_path, monkeypatch, capsys):
+    """Secrets of CI are pasted with a newline, and a job's log is read by others."""
+    monkeypatch.setenv("QWENPERF_TOKEN", "qpf_hunter2\n")
+    (tmp_path / "run.json").write_text('{"id": "r"}')
+    for url in ("http://me:hunter2@127.0.0.1:9\n", "http://me:hunter2@[", "me:hunter2@127.0.0.1"):
+        asked = [str(tmp_path), f"--url={url}", "--project=p\n", "--patience=0", f"--spool-folder={tmp_path / 'spool'}"]
+        assert command.main(asked, standalone_mode=False) == 0
+    out, err = capsys.readouterr()
+    kept = "".join(file.read_text() for file in (tmp_path / "spool").glob("*/parcel.json"))
+    assert "hunter2" not in out + err + kept
+    assert '"project": "p"' in kept

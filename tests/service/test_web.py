@@ -235,6 +235,22 @@ def test_what_is_not_there_is_said_on_a_page(browser, path):
     html = browser.get(path, 404)
     assert "<h1" in html
     checked(html)
+    assert ('<nav aria-label="Project"' in html) is path.startswith("/p/demo")
+    listed = {"/p/demo/runs/absent": "runs", "/p/demo/comparisons/absent": "comparisons"}.get(path)
+    listed = "series" if "series" in path else listed
+    assert (f'<a href="/p/demo/{listed}">All {listed} of this project</a>' in html) is (listed is not None)
+
+
+def test_a_problem_page_tells_a_stranger_of_no_private_project(service, browser):
+    browser.sign_in(service.token("read", "empty"))
+    assert '<nav aria-label="Project"' not in browser.get("/p/private/runs/absent", 404)
+
+
+def test_the_matrix_of_a_metric_that_is_not_there_says_so(browser):
+    html = browser.get("/p/demo/matrix?metric=tpots_s")
+    assert "There is no metric &#39;tpots_s&#39; here. Did you mean &#39;tpot_s&#39;?" in html
+    assert '<table class="matrix">' not in html
+    checked(html)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +366,8 @@ def test_a_form_of_another_site_changes_nothing(service, admin, action, fields, 
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}]
+    "headers",
+    [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}, {"Origin": "http://["}],
 )
 def test_a_form_that_the_browser_says_is_another_site_s_is_refused(admin, headers):
     csrf = re.search(r'name="csrf" value="([0-9a-f]{64})"', admin.get("/"))[1]

@@ -148,7 +148,9 @@ class Service:
         raise RefusedError(
             f"{self.shown} answers {answer.status_code}: {_error_of(answer)}{_points_to(answer)}",
             status=answer.status_code,
-            advice="Give that address with --url." if answer.has_redirect_location else told.get("advice", ""),
+            advice="Give that address with --url, if you trust it."
+            if answer.has_redirect_location
+            else told.get("advice", ""),
             own="error" in told,
         )
 
@@ -181,7 +183,8 @@ def _error_of(answer: httpx.Response) -> str:
 def _points_to(answer: httpx.Response) -> str:
     """Say where a redirect points, without what only that address should hear."""
     place = answer.headers["location"].partition("?")[0] if answer.has_redirect_location else ""
-    return f", and points to {one_line(bare(place))}." if place else ""
+    place = bare(place).removesuffix(answer.request.url.path.rstrip("/"))
+    return f", and points to {one_line(place)}." if place else ""
 
 
 def _asked_pause(answer: httpx.Response) -> float:

@@ -96,13 +96,13 @@ def test_a_window_without_runs_asks_for_no_page_beyond_it():
 @pytest.mark.parametrize("status", [301, 308, 400, 405, 409, 422])
 def test_a_no_that_is_not_the_service_s_own_keeps_the_run(parcel, tmp_path, status):
     """A redirect or the page of a proxy says nothing of the run."""
-    place = {"Location": "https://me:hunter2@new.example/x?ticket=hunter2"} if status < 400 else {}
+    place = {"Location": "https://me:hunter2@new.example/api/v1/projects/p/runs?ticket=hunter2"} if status < 400 else {}
     done = deliver(
         parcel, service(httpx.Response(status, headers=place, text="<h1>no</h1>")), "p", Spool(tmp_path / "s")
     )
     assert done.fate is Fate.SPOOLED
     assert "hunter2" not in done.message
-    assert ("points to https://new.example/x." in done.message) is (status < 400)
+    assert ("points to https://new.example." in done.message) is (status < 400)
 
 
 def test_a_broken_parcel_is_told_and_the_others_go(parcel, tmp_path):

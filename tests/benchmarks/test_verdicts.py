@@ -68,6 +68,7 @@ def test_the_ranks_of_asv_are_those_of_mann_and_whitney(verdicts):
     assert found == pytest.approx(3.66e-5, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_small_run_measures_every_kind_of_noise_and_writes_both_files(verdicts, tmp_path, monkeypatch, capsys):
     """Every rate with its interval, the command that made them, and the tables on the terminal."""
     monkeypatch.setattr(sys, "argv", ["simulate", "--count", "4", "--jobs", "1", "--out", str(tmp_path)])

@@ -17,8 +17,15 @@ from qwenperf.schema.records import CaseRecord, Metric, RunRecord, metric
 
 TOLD = Told(modified_at="2026-01-02T03:04:05+00:00")
 
-ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-"""No plugin but the one in question: starting all of them takes seconds."""
+NOT_OURS = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST")
+"""What this session is told; pytest-benchmark measures nothing in a worker of xdist."""
+
+
+def alone():
+    """Return an environment with no plugin but the one in question: starting all of them takes seconds."""
+    kept = {name: value for name, value in os.environ.items() if name not in NOT_OURS}
+    return kept | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
 
 SUITE = """
 import pytest
@@ -47,7 +54,7 @@ def written(tmp_path_factory):
     options = ("-q", "-p", "pytest_benchmark.plugin", "-p", "no:cacheprovider")
     subprocess.run(
         (sys.executable, "-m", "pytest", *options, "--benchmark-json=out.json", "--benchmark-save-data", "test_it.py"),
-        cwd=folder, check=True, capture_output=True, env=os.environ | ALONE,
+        cwd=folder, check=True, capture_output=True, env=alone(),
     )  # fmt: skip
     return folder / "out.json"
 
@@ -90,7 +97,7 @@ def test_a_live_file_is_the_same_after_a_round_through_run_json(written, tmp_pat
     (storage / "0001_a.json").write_text(text)
     (storage / "0002_b.json").write_text(document.text)
     words = (sys.executable, "-m", "pytest_benchmark", "--storage", str(tmp_path), "compare", "--columns=median")
-    done = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True, env=os.environ | ALONE)
+    done = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True, env=alone())
     assert done.stdout.count("test_sum[10]") == 2
 
 

@@ -137,6 +137,7 @@ def test_an_interrupt_keeps_the_pairs_that_were_measured(tmp_path, monkeypatch):
     assert exit_code(record) == 130
 
 
+@pytest.mark.slow
 def test_a_side_that_never_starts_ends_the_comparison_soon(run):
     """Three broken pairs say enough, and nothing is green."""
     record = run(Side(name="head", label="head", kind="revision", root=PACKAGE.parent, python="/bin/false"))

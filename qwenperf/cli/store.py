@@ -75,7 +75,7 @@ def list_command(store_url: str | None, *, as_json: bool, debug: bool, **asked: 
     if as_json:
         write_json({"store": store.url, "runs": [asdict(run) for run in runs]})
         return 0
-    rows = [("run", "commit", "branch", "suite", "cases", "environment")]
+    rows: list[tuple[str, ...]] = [("run", "commit", "branch", "suite", "cases", "environment")]
     for run in runs:
         about = run.environment_class or run.environment[:8] or "-"
         cells = (run.run, short(run.commit, dirty=run.dirty), run.branch, run.suite, str(run.cases), about)

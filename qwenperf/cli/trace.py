@@ -44,7 +44,11 @@ def show_command(run: Path, *, pattern: str | None, top: int, as_json: bool, deb
         return 0
     for case in cases:
         with understood(run):
-            lines = list(trace_report(case.id, case.summary, roofline=case.roofline, timed_s=case.timed_s, top=top))
+            lines = list(
+                trace_report(
+                    case.id, case.summary, roofline=case.roofline, timed_s=case.timed_s, top=top, timed=case.timed
+                )
+            )
         write([*lines, *([Text(f"note: {case.note}")] if case.note else [])])
     return 0
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from qwenperf import units
 from qwenperf.report.series_plot import series_plot
-from qwenperf.report.series_scale import environments_of, printable
+from qwenperf.report.series_scale import counted, environments_of, printable
 from qwenperf.schema.metrics import Direction
 from qwenperf.schema.series import Point, Series
 
@@ -22,7 +22,7 @@ def history_report(
 ) -> Iterator[RenderableType]:
     """Yield the whole report of a series that has points."""
     yield Text(printable(f"{series.case}  {series.metric}"), style="bold", no_wrap=True)
-    told = f"{series.unit}, {BETTER[series.direction]}, {series.kind}; {len(series.points)} points"
+    told = f"{series.unit}, {BETTER[series.direction]}, {series.kind}; {counted(len(series.points), 'point')}"
     yield Text(printable(told), style="dim")
     if len(series.points) > 1:
         yield from series_plot(series, changes=changes, width=width, plain=plain)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from qwenperf.report.history import BETTER, columns, notes, rows
 from qwenperf.report.html import templates
 from qwenperf.report.html_blocks import Column, Table
-from qwenperf.report.series_scale import environments_of
+from qwenperf.report.series_scale import counted, environments_of
 from qwenperf.report.series_svg import series_svg, shape_of
 from qwenperf.schema.series import Series
 
@@ -33,7 +33,7 @@ def _view(series: Series, changes: Sequence[int]) -> dict[str, Any]:
     named = environments_of(series.points)
     return {
         "title": f"{series.metric} of {series.case}",
-        "told": f"{series.unit}, {BETTER[series.direction]}, {series.kind}; {len(series.points)} points",
+        "told": f"{series.unit}, {BETTER[series.direction]}, {series.kind}; {counted(len(series.points), 'point')}",
         "svg": Markup(series_svg(series, changes)),  # noqa: S704  (escaped where it is drawn)
         "notes": [note.plain for note in notes(series)],
         "environments": [f"{shapes[key]}: {named[key]}" for key in named],

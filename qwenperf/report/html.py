@@ -22,6 +22,7 @@ from qwenperf.report.html_case import Href
 from qwenperf.report.html_comparison import comparison_view
 from qwenperf.report.html_run import run_view
 from qwenperf.report.html_stream import HEIGHT, WIDTH
+from qwenperf.report.html_words import FILTERS
 from qwenperf.schema.comparison import ComparisonRecord
 from qwenperf.schema.records import RunRecord
 
@@ -84,6 +85,7 @@ def templates() -> tuple[Environment, Markup, str]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= FILTERS
     style = environment.get_template("style.css").render()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -59,6 +59,11 @@ def environments_of(points: Sequence[Point]) -> dict[str, str]:
     return found
 
 
+def counted(count: int, noun: str) -> str:
+    """Write ``1 point`` and ``2 points``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def printable(text: str) -> str:
     """Return text of a record without letters that steer a terminal or that XML cannot hold."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from qwenperf import units
-from qwenperf.report.series_scale import Scale, environments_of, printable, scale_of
+from qwenperf.report.series_scale import Scale, counted, environments_of, printable, scale_of
 from qwenperf.schema.series import Point, Series
 
 _WIDTH, _HEIGHT = 720, 260
@@ -51,7 +51,7 @@ def _described(series: Series, changes: Sequence[int]) -> str:
         return "no points"
     ends = " to ".join(units.quantity(point.value, series.unit) for point in (points[0], points[-1]))
     dates = " to ".join(dict.fromkeys(_date(point) for point in (points[0], points[-1])))
-    return f"{len(points)} points, {dates}, {ends}; {len(changes)} changes"
+    return f"{counted(len(points), 'point')}, {dates}, {ends}; {counted(len(changes), 'change')}"
 
 
 def _x(place: int, count: int) -> float:

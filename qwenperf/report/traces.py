@@ -13,7 +13,7 @@ from rich.text import Text
 from qwenperf import units
 from qwenperf.schema.records import Roofline
 from qwenperf.traces import graphs
-from qwenperf.traces.diff import HOST_GAP, REQUESTS, Change, Kind, TraceDiff, of, signed
+from qwenperf.traces.diff import HOST_GAP, REQUESTS, STEPS, Change, Kind, TraceDiff, of, signed
 from qwenperf.traces.tokens import PerToken, Row, per_token
 
 _BEYOND = 1.05
@@ -24,7 +24,13 @@ _SLOW_SHARE = 0.1
 
 
 def trace_report(
-    case: str, summary: Mapping[str, Any], *, roofline: Roofline | None, timed_s: float | None, top: int
+    case: str,
+    summary: Mapping[str, Any],
+    *,
+    roofline: Roofline | None,
+    timed_s: float | None,
+    top: int,
+    timed: str = STEPS,
 ) -> Iterator[Text]:
     """Yield what one trace shows: its steps, what the device and the host did, the longest operations.
 
@@ -33,7 +39,7 @@ def trace_report(
     """
     seen = per_token(summary)
     yield Text(case, style="bold")
-    yield from step_lines(summary, seen, timed_s)
+    yield from step_lines(summary, seen, timed_s, timed)
     yield _line(f"{'time/token':>10} {'share':>5}  what", "bold")
     for name, seconds in {**seen.categories, HOST_GAP: seen.gap_s}.items():
         yield _line(f"{units.seconds(seconds):>10} {_share(seconds, seen.step_s):>5}  {name}")
@@ -51,7 +57,7 @@ def trace_report(
     yield Text()
 
 
-def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None) -> Iterator[Text]:
+def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None, timed: str = STEPS) -> Iterator[Text]:
     """Yield what is known of a trace's steps as a whole: how many, how long, how busy, what is left out."""
     steps, typical = summary.get("steps", 0), summary.get("typical_steps")
     busy = _share(seen.step_s - seen.gap_s, seen.step_s)
@@ -61,7 +67,8 @@ def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None
         told = f"no annotated step: all times are of the whole trace, {units.seconds(seen.step_s)}; busy {busy} of it"
     dispatches = summary.get("dispatches")
     if isinstance(dispatches, Sequence) and dispatches:
-        told += f"; {sum(dispatches) / len(dispatches):.3g} programs a step"
+        programs = f"{sum(dispatches) / len(dispatches):.3g}"
+        told += f"; {programs} program{'' if programs == '1' else 's'} a step"
     yield _line(told)
     if isinstance(typical, int) and typical < steps:
         slow = f"{steps - typical} of them took twice the median or more and are left out below"
@@ -72,7 +79,16 @@ def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None
         told = f"{share} of the device's time is inside CUDA graphs, whose operations are not told apart"
         yield _line(f"{told}: {graphs.FLAG} in XLA_FLAGS shows them", "yellow")
     if timed_s:
-        yield _line(f"without the profiler a token took {units.seconds(timed_s)}")
+        yield _line(f"without the profiler a token took {units.seconds(timed_s)}: {_timed(summary, timed)}")
+
+
+def _timed(summary: Mapping[str, Any], timed: str) -> str:
+    """Say what was timed: a reader who turns tokens/s into time per token finds another number."""
+    if timed == REQUESTS:
+        return "whole requests, prefill included"
+    if summary.get("tokens_per_step", 1) == 1:
+        return "a streamed step (itl_p50_s); tokens/s in the run's table are of whole requests on the device"
+    return "whole requests on the device (tpot_s), as tokens/s in the run's table"
 
 
 def roofline_share(raw: Mapping[str, Any], row: Row, roofline: Roofline | None) -> str:

@@ -73,7 +73,7 @@ def call(capsys):
 def test_show_says_where_the_time_goes(base, call):
     code, out, _ = call("show", base)
     assert code == 0
-    assert out.startswith(f"{CASE}\n4 steps, 100 us a token; the device is busy 25% of it; 1 programs a step\n")
+    assert out.startswith(f"{CASE}\n4 steps, 100 us a token; the device is busy 25% of it; 1 program a step\n")
     assert "   20.0 us   20%  matmul\n" in out
     assert "   75.0 us   75%  host gap\n" in out
     assert "the host in Python" in out
@@ -90,7 +90,7 @@ def test_a_record_of_an_older_version_is_read_with_its_trace(tmp_path, call):
     """It has names only; the trace beside it knows more. Without the trace it is read as it is."""
     old = {"steps": 4, "step_s": [1e-4] * 4, "host_gap_s": 3e-4, "operations": [{"name": "dot", "time_s": 1e-4}]}
     run = write_run(tmp_path / "old", summary=old)
-    assert "programs a step" in call("show", run)[1]
+    assert "program a step" in call("show", run)[1]
     next(run.rglob("*.xplane.pb")).unlink()
     assert "4 steps, 100 us a token" in call("show", run)[1]
 

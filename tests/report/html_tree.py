@@ -43,6 +43,8 @@ class _Builder(HTMLParser):
         self.open = [self.root]
 
     def handle_starttag(self, tag, attrs):
+        if tag == "wbr":  # a place to break a word, which it leaves one word
+            return
         node = Node(tag, attrs)
         self.open[-1].pieces.append(node)
         if tag not in VOID:
@@ -56,7 +58,11 @@ class _Builder(HTMLParser):
         self.open.pop()
 
     def handle_data(self, data):
-        self.open[-1].pieces.append(data)
+        pieces = self.open[-1].pieces
+        if pieces and isinstance(pieces[-1], str):
+            pieces[-1] += data
+        else:
+            pieces.append(data)
 
 
 def parse(page):

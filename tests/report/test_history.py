@@ -158,7 +158,7 @@ def test_a_drawing_for_a_page_says_in_words_what_it_shows():
     root = ET.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"
     assert root.find(f"{space}title").text == "tpot_s of 4x128/cached/b1"
-    assert root.find(f"{space}desc").text == "3 points, 2026-01-01 to 2026-01-03, 10.0 ms to 11.0 ms; 1 changes"
+    assert root.find(f"{space}desc").text == "3 points, 2026-01-01 to 2026-01-03, 10.0 ms to 11.0 ms; 1 change"
     assert len(root.findall(f"{space}circle")) == 3
     assert [one.text for one in root.findall(f"{space}text")].count("change") == 1
     assert not re.search(r"#[0-9a-f]{3}|style=", drawn)

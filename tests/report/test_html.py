@@ -10,6 +10,7 @@ import re
 import pytest
 
 from qwenperf.report.html import Place, comparison_page, run_page
+from qwenperf.report.html_words import breakable, coded
 from qwenperf.schema.codec import comparison_loads, dumps, loads
 from qwenperf.schema.comparison import ComparisonRecord
 
@@ -129,3 +130,9 @@ def test_a_page_of_odd_free_data_is_a_page(samples, parse, odd):
     comparison = comparison_loads(json.dumps(with_odd(json.loads(dumps(samples.comparison())), odd)))
     for page in (run_page(run), comparison_page(comparison)):
         assert samples.CASE in parse(page).one("main").text
+
+
+def test_keys_break_at_underscores_and_commands_are_code():
+    """Whatever else is in them stays text."""
+    assert breakable("decode_tokens<b>") == "decode_<wbr>tokens&lt;b&gt;"
+    assert coded("Run `a <b>` and ` alone.") == "Run <code>a &lt;b&gt;</code> and ` alone."

@@ -5,7 +5,7 @@ import pytest
 from qwenperf.report.terminal import render
 from qwenperf.report.traces import diff_report, run_lines, trace_report
 from qwenperf.schema.records import Roofline
-from qwenperf.traces.diff import diff
+from qwenperf.traces.diff import REQUESTS, diff
 
 ROOFLINE = Roofline(bytes_per_s=1e9, flops_per_s=1e9)
 
@@ -45,9 +45,14 @@ def test_an_operation_s_place_on_the_roofline_is_the_time_it_had_to_take(costs, 
 
 def test_slow_steps_and_the_time_without_the_profiler_are_told():
     lines = lines_of()
-    assert lines[1] == "5 steps, 2.00 ms a token; the device is busy 50% of it; 1 programs a step"
+    assert lines[1] == "5 steps, 2.00 ms a token; the device is busy 50% of it; 1 program a step"
     assert lines[2].startswith("1 of them took twice the median or more and are left out below; they add 19.6 ms")
-    assert lines[3] == "without the profiler a token took 1.80 ms"
+    assert lines[3] == (
+        "without the profiler a token took 1.80 ms: a streamed step (itl_p50_s); "
+        "tokens/s in the run's table are of whole requests on the device"
+    )
+    told = trace_report("case", summary(), roofline=ROOFLINE, timed_s=0.0018, top=5, timed=REQUESTS)
+    assert render(told).splitlines()[3].endswith("1.80 ms: whole requests, prefill included")
 
 
 def test_a_diff_names_both_cases_and_what_is_unexplained():

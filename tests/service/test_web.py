@@ -101,7 +101,7 @@ def addresses(project):
     return [f"/p/{project}{path.format(run=run, comparison=comparison)}" for path in PAGES]
 
 
-VOID = {"meta", "link", "input", "br", "img", "hr", "circle", "rect", "line", "path", "polyline"}
+VOID = {"meta", "wbr", "link", "input", "br", "img", "hr", "circle", "rect", "line", "path", "polyline"}
 
 
 class Strict(HTMLParser):

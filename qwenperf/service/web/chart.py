@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 from sqlalchemy import Row
 
+from qwenperf.report.series_scale import counted
 from qwenperf.report.series_svg import series_svg
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.series import Point, Series
@@ -48,7 +49,7 @@ def _rows(window: Window) -> list[dict[str, Any]]:
                 "high": one.max,
                 "run": "",
                 "commit": "",
-                "told": f"{one.count} runs",
+                "told": counted(one.count, "run"),
                 "environment": one.environment,
             }
             for one in window.buckets

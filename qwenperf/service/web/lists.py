@@ -10,6 +10,7 @@ from sqlalchemy import Row
 from starlette.requests import Request
 from starlette.responses import Response
 
+from qwenperf.errors import nearest_advice
 from qwenperf.service.context import service_of
 from qwenperf.service.db import comparisons, runs
 from qwenperf.service.times import DAY_US
@@ -95,13 +96,15 @@ def matrix(request: Request) -> Response:
     with service_of(request).database.read() as connection:
         metrics = queries.metrics_of(connection, project.id)
         known = [one.metric for one in metrics]
-        chosen = metric if metric in known else next((one for one in queries.KEY_METRICS if one in known), "")
-        chosen = chosen or (known[0] if known else "")
+        usual = next((one for one in queries.KEY_METRICS if one in known), known[0] if known else "")
+        chosen = metric if metric in known else "" if metric else usual
         rows = queries.newest_of(connection, project.id, [chosen]) if chosen else []
         newest = queries.newest_run_at(connection, project.id) or 0
         bad = queries.bad_verdicts(connection, [one.last_run_id for one in rows if one.last_run_id is not None])
     groups = arranged(rows, bad, newest - _STALE_US)
-    return page(request, "matrix.html", project=project, metrics=metrics, metric=chosen, groups=groups, here="matrix")
+    absent = f"There is no metric {metric!r} here. {nearest_advice(metric, known)}" if metric and not chosen else ""
+    shown: dict[str, Any] = {"metrics": metrics, "metric": chosen, "groups": groups, "absent": absent}
+    return page(request, "matrix.html", project=project, here="matrix", **shown)
 
 
 def arranged(rows: Sequence[Row[Any]], bad: dict[tuple[int, str], str], old_before: int) -> list[Group]:

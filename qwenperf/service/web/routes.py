@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlencode
 
+from sqlalchemy import Row
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -13,11 +16,17 @@ from starlette.staticfiles import StaticFiles
 
 from qwenperf.errors import QwenperfError
 from qwenperf.service.auth.credentials import identify
+from qwenperf.service.auth.identity import Identity
+from qwenperf.service.auth.tokens import Scope
+from qwenperf.service.context import service_of
+from qwenperf.service.db import projects
 from qwenperf.service.problems import Problem
 from qwenperf.service.web import admin, alerts, archive, compare, lists, login, overview, records, series
 from qwenperf.service.web.pages import form, page
 from qwenperf.service.web.templating import REPORT_STYLE, STATIC
 
+_PROJECT = re.compile(r"/p/(?P<name>[^/]+)(?:/(?P<page>[^/]*))?")
+_LISTS = {"runs", "comparisons", "series", "alerts"}
 _A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 
@@ -68,11 +77,35 @@ def problem_page(request: Request, problem: Problem) -> Response:
         onward = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?{urlencode({'next': onward})}", 303)
     # Who is signed in stays so on this page, as far as the database says.
+    project = None
     with suppress(Problem, QwenperfError):
-        identify(request)
+        project = _project(request, identify(request))
     title = HTTPStatus(problem.status).phrase.capitalize()
     response = page(
-        request, "problem.html", status=problem.status, title=title, error=problem.error, advice=problem.advice
+        request,
+        "problem.html",
+        status=problem.status,
+        title=title,
+        error=problem.error,
+        advice=problem.advice,
+        project=project,
+        list=_listing(request) if project is not None else "",
     )
     response.headers.update(problem.headers)
     return response
+
+
+def _project(request: Request, identity: Identity) -> Row[Any] | None:
+    """Return the project of the address, for whoever may see it; to others there is none."""
+    found = _PROJECT.match(request.scope["path"])
+    if found is None:
+        return None
+    with service_of(request).database.read() as connection:
+        row = projects.by_name(connection, found["name"])
+    return row if row is not None and identity.may(Scope.READ, row.id, public=row.public) else None
+
+
+def _listing(request: Request) -> str:
+    """Return the list that has what the address looks for; empty where that is no list's."""
+    found = _PROJECT.match(request.scope["path"])
+    return found["page"] if found is not None and found["page"] in _LISTS else ""

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 
 from qwenperf import units
+from qwenperf.report.html_words import FILTERS
 from qwenperf.schema.metrics import REGISTRY
 from qwenperf.service.times import iso
 from qwenperf.service.web import links, signs
@@ -31,6 +32,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters |= FILTERS
     found.filters |= {
         "quantity": units.quantity,
         "bytes": units.byte_count,

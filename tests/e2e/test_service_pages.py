@@ -1,6 +1,7 @@
 """The service's pages in a real browser: narrow and wide, light and dark, with scripts and without, by keys alone."""
 
 import importlib.util
+import json
 import os
 from pathlib import Path
 
@@ -243,3 +244,32 @@ def test_nothing_that_others_named_runs(visit):
             seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
             assert seen.page.title() != "taken"
             assert seen.page.locator("main script, main img").count() == 0
+
+
+WATCHED = """(() => { const made = window.uPlot;
+  window.uPlot = function (...told) { return (window.plotted = new made(...told)); };
+  window.uPlot.tzDate = made.tzDate; })()"""
+"""Keeps the chart that is drawn next where a test can ask it."""
+
+
+@slow
+def test_a_lone_point_has_a_day_on_either_side_and_its_interval(visit):
+    with visit("series") as seen:
+        page = seen.page
+        page.wait_for_selector("#chart canvas")
+        alone = json.loads(page.locator("#chart").get_attribute("data-chart"))
+        for name in ("at", "value", "low", "high", "told", "href"):
+            alone[name] = alone[name][-1:]
+        page.route("**/series.json*", lambda route: route.fulfill(json=alone))
+        page.evaluate(WATCHED)
+        box = page.locator("#chart .u-over").bounding_box()
+        middle = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + 0.4 * box["width"], middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.7 * box["width"], middle, steps=4)
+        page.mouse.up()
+        page.evaluate("async () => { while (!window.plotted) await new Promise(requestAnimationFrame) }")
+        x, y = (page.evaluate(f"[plotted.scales.{one}.min, plotted.scales.{one}.max]") for one in "xy")
+        assert x == [alone["at"][0] - 86400, alone["at"][0] + 86400]
+        assert y[0] <= alone["low"][0] < alone["high"][0] <= y[1]
+        shot(seen, "series-alone")

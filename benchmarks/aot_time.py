@@ -81,7 +81,7 @@ def _run(engine: str, run: str, asked: argparse.Namespace, folder: Path) -> Time
     lost = [case["error"] for case in cases if case.get("program") is None]
     if lost:
         raise MeasurementError(f"{engine}: {len(lost)} programs were not compiled: {lost[0]}")
-    known = sum(bool(case.get("extra", {}).get("remembered")) for case in cases)
+    known = sum(bool(case.get("remembered")) for case in cases)
     if known != (0 if run == "cold" else len(cases)):
         raise MeasurementError(f"{engine}, {run}: {known} of {len(cases)} programs were known before.")
     return Timed(

@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -100,8 +102,14 @@ def test_compiling_is_timed_with_nothing_and_with_everything_known(parts, capsys
 
 
 @pytest.mark.slow
-def test_estimates_of_two_chips_and_facts_of_a_cpu_can_be_true_at_all_sizes(parts, capsys):
-    """Layers, batch and context, two sizes of each at least."""
+def test_estimates_of_two_chips_and_facts_of_a_cpu_can_be_true_at_all_sizes(repository):
+    """Layers, batch and context, two sizes of each at least; in a process of its own, which compilers may crash."""
     small = ["--model", "4x128", "--layers", "1", "2", "--batch", "1", "8", "--context", "64", "256"]
-    assert parts.sweep.main(small) == 0, capsys.readouterr().out
-    assert "30 programs: nothing is impossible, and nothing shrinks." in capsys.readouterr().out
+    command = [sys.executable, "-m", "benchmarks.aot_sweep", *small]
+    # As people run it: what the tests ask of JAX is not for a TPU's compiler.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
+    done = subprocess.run(
+        command, cwd=repository, capture_output=True, text=True, timeout=600, check=False, env=environ
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert "30 programs: nothing is impossible, and nothing shrinks." in done.stdout

@@ -38,7 +38,7 @@ def generator(repository):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_generated_files_are_current(repository, name):
-    """`python tools/generate_docs.py` was run after the last change; a process of its own, as other tests add to ours."""
+    """`python tools/generate_docs.py` was run after the last change. In its own process: other tests add to ours."""
     environ = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ} | {"JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "tools/generate_docs.py", "--check", name]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, env=environ, check=False)

@@ -115,6 +115,9 @@ def _engine(key: _EngineKey) -> tuple[LadderEngine, tuple[Finding, ...]]:
     if key.sharded and settings.qkv == "stored" and "qkv_proj" in abstract.params["layers"][0]["self_attn"]:
         settings = replace(settings, qkv="separate")
         findings.append(_QKV_SEPARATE)
+    if key.sharded and _is_head_major_by_default(settings, key.engine):
+        settings = replace(settings, cache_layout="position-major")
+        findings.append(_POSITION_MAJOR)
     engine = build_abstract(abstract, settings, capacity=key.capacity, platform=backend(key.platform), name=key.engine)
     return engine, tuple(findings)
 
@@ -126,6 +129,20 @@ _QKV_SEPARATE = Finding(
     "that are divided over devices would have to be exchanged after each product.",
     advice="Engine setting qkv=fused keeps one matrix.",
 )
+
+_POSITION_MAJOR = Finding(
+    code="cache-position-major",
+    severity=Severity.NOTE,
+    message="on several devices the cache has positions before heads; head-major, the default on one, has rows and "
+    "heads on one axis, and what divides that exchanges keys and values in each layer of a prefill.",
+    advice="Engine setting cache_layout=head-major keeps it.",
+)
+
+
+def _is_head_major_by_default(settings: EngineSettings, engine: str) -> bool:
+    """Say whether a static cache is head-major because nobody asked for anything else."""
+    asked = any(part.startswith("cache_layout=") for part in engine.split("+"))
+    return settings.cache == "static" and settings.cache_layout == "head-major" and not asked
 
 
 def abstract_model(name: str, dtype: str) -> Model:

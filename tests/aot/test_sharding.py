@@ -3,7 +3,9 @@
 import jax
 import pytest
 
+from qwenperf.aot.case import compile_case
 from qwenperf.aot.models import case_program
+from qwenperf.aot.platforms import missing_compiler
 from qwenperf.aot.sharding import layout_of
 from qwenperf.aot.topology import devices, resolve
 from qwenperf.models.config import ModelConfig
@@ -42,9 +44,9 @@ def test_heads_feed_forward_and_vocabulary_are_divided(tiny):
     assert layer["input_layernorm.weight"] == ()
     assert weights["embed_tokens.weight"] == (wide,)
     assert set(tokens.values()) == {()}
-    assert state["layers.0.keys"] == (heads,)
+    assert state["layers.0.keys"] == (None, None, heads)
     assert asked.layout.mesh == {"data": 2, "tensor": 2}
-    assert [finding.code for finding in asked.findings] == ["attention-repeated"]
+    assert [finding.code for finding in asked.findings] == ["cache-position-major", "attention-repeated"]
 
 
 def test_a_batch_that_divides_is_divided(tiny):
@@ -52,8 +54,8 @@ def test_a_batch_that_divides_is_divided(tiny):
     (weights, tokens, state, _), asked = arguments(tiny, batch=2)
     assert weights["layers.0.mlp.gate_proj.weight"] == ("tensor",)
     assert tokens[""] == ("data",)
-    assert state["layers.0.values"] == (("data", "tensor"),)
-    assert asked.findings == ()
+    assert state["layers.0.values"] == ("data", None, "tensor")
+    assert [finding.code for finding in asked.findings] == ["cache-position-major"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,9 @@ def test_every_layout_of_weights_is_divided_by_the_same_axes(engine, name, spec,
     [
         ("cached+cache_layout=position-major", "layers.0.keys", ("data", None, "tensor")),
         ("cached+cache_layout=stacked", "layers.keys", (None, ("data", "tensor"))),
-        ("cached+cache_dtype=int8", "layers.1.values.scale", (("data", "tensor"),)),
+        ("cached+cache_layout=head-major", "layers.0.keys", (("data", "tensor"),)),
+        ("cached+layers=scanned", "layers.keys", (None, "data", None, "tensor")),
+        ("cached+cache_dtype=int8", "layers.1.values.scale", ("data", None, "tensor")),
         ("padded", "tokens", ("data",)),
     ],
 )
@@ -92,10 +96,33 @@ def test_every_layout_of_the_state_is_divided_by_rows_and_heads(engine, name, sp
 
 def test_rows_and_heads_on_one_axis_are_warned_of(tiny):
     """A cache that several rows and several devices share cannot be divided by heads there."""
-    _, asked = arguments(tiny, target="v7x-1", batch=3)
+    _, asked = arguments(tiny, "cached+cache_layout=head-major", target="v7x-1", batch=3)
     assert [finding.code for finding in asked.findings] == ["cache-rows-and-heads"]
     _, asked = arguments(tiny, "cached+cache_layout=position-major", target="v7x-1", batch=3)
     assert asked.findings == ()
+
+
+def test_on_several_devices_a_cache_that_nobody_chose_has_positions_before_heads(tiny):
+    """One device, an engine without a cache, and who names a layout keep theirs."""
+    (_, _, state, _), asked = arguments(tiny, target="v7x-1")
+    assert [finding.code for finding in asked.findings] == ["cache-position-major"]
+    assert state["layers.0.keys"] == (None, None, "tensor")
+    (_, _, state, _), asked = arguments(tiny, "cached+cache_layout=head-major", target="v7x-1")
+    assert (state["layers.0.keys"], asked.findings) == (("tensor",), ())
+    assert arguments(tiny, "padded", target="v7x-1")[1].findings == ()
+    assert arguments_of_one(tiny)[1].findings == ()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing_compiler("tpu")), reason=missing_compiler("tpu") or "there is a compiler")
+@pytest.mark.parametrize("target", ["v5e-4", "v7x-1"])
+def test_a_prefill_on_several_devices_exchanges_what_its_products_need_and_no_more(tiny, target):
+    """Two sums a layer, the embedding and the choice of the token; a cache by rows and heads needs more."""
+    engines = ("cached", "cached+cache_layout=head-major")
+    default, together = (compile_case(tiny(engine), "prefill", resolve(target)) for engine in engines)
+    counts = [sum(one.runs for one in case.program.collectives) for case in (default, together)]
+    assert {one.kind for one in default.program.collectives} <= {"all-reduce", "all-gather"}
+    assert counts[0] < counts[1]
 
 
 def test_a_fused_matrix_of_a_checkpoint_is_taken_apart_unless_asked_for(tiny):

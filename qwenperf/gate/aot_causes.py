@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from qwenperf import units
-from qwenperf.gate.aot_facts import in_layers, of_kind
+from qwenperf.gate.aot_facts import KIND_FACTS, in_layers, of_kind
 from qwenperf.gate.aot_words import alike, argument_text, collective_text, copies_text, operation_text
 from qwenperf.program.buffers import dotted
 from qwenperf.program.difference import explain
@@ -25,7 +25,7 @@ _Finder = Callable[[AotCase, AotCase | None], Iterable[str]]
 _SHARE = 0.02
 """The least share of the program's memory or traffic that a buffer must have to be a cause of it. Chosen."""
 
-_NO_RESULT = ("control", "update", "prefetch")
+_NO_RESULT = ("control", "cache update", "prefetch")
 """Categories of operations whose results have their memory already, or another one than the main memory."""
 
 _NOTHING = ProgramAnalysis(name="")
@@ -48,9 +48,12 @@ def _copies(kind: str | None, head: AotCase, base: AotCase | None) -> Iterator[s
     yield from map(copies_text, alike(_new_copies(new, old)))
 
 
-def _collectives(head: AotCase, base: AotCase | None, *, per_layer: bool = False) -> Iterator[str]:
+def _collectives(
+    head: AotCase, base: AotCase | None, *, kind: str | None = None, per_layer: bool = False
+) -> Iterator[str]:
     new, old = ((in_layers(program) or ()) if per_layer else program.collectives for program in _programs(head, base))
-    found = _unmatched(new, old, lambda one: (one.kind, one.shape, one.runs))
+    every = _unmatched(new, old, lambda one: (one.kind, one.shape, one.runs))
+    found = [one for one in every if kind in {None, one.kind}]
     yield from (collective_text(one) for one in sorted(found, key=lambda one: -one.bytes * one.runs))
 
 
@@ -186,6 +189,7 @@ _FINDERS: Mapping[str, _Finder] = {
     "collectives": _collectives,
     "collective_bytes": _collectives,
     "collectives_per_layer": partial(_collectives, per_layer=True),
+    **{name: partial(_collectives, kind=kind) for kind, name in KIND_FACTS.items()},
     **{
         name: partial(_names, name)
         for name in ("unaliased_donations", "trigonometric", "double_precision", "host_calls", "unknown_loops")

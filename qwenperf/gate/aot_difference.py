@@ -12,7 +12,7 @@ from qwenperf import units
 from qwenperf.gate.aot import COMPILES, KERNELS, MEMORY, is_refused, judge_case
 from qwenperf.gate.aot_budget import ProgramBudget
 from qwenperf.gate.aot_causes import causes
-from qwenperf.gate.aot_facts import FACTS, Fact
+from qwenperf.gate.aot_facts import FACTS, KIND_FACTS, Fact
 from qwenperf.gate.aot_words import refusal, where
 from qwenperf.gate.comparison import SIZE_MARGIN
 from qwenperf.gate.verdict import NOT_JUDGED, failed, passed, skipped, with_skip
@@ -31,8 +31,9 @@ _FROM_WHOLE = {
 }
 """The fact that a size is a share of."""
 
-_COUNTED_BY_BYTES = ("relayouts", "upcasts", "slices")
-"""Told by their bytes: a hundred copies of a scalar are no regression, one of all weights is."""
+_COUNTED_OTHERWISE = ("relayouts", "upcasts", "slices", *KIND_FACTS.values())
+"""Copies are told by their bytes: a hundred of a scalar are no regression, one of all weights is. Exchanges are told
+together: one kind for another is no regression while they are no more and move no more."""
 
 _TOLD_ONE_WAY = ("argument_bytes", "alias_bytes", "hbm_bytes", "flops")
 """Facts whose causes are sentences from base to head, which say nothing the other way round."""
@@ -102,7 +103,7 @@ def _changed(base: AotCase, head: AotCase) -> Iterator[Verdict]:
     if head.fit is not None and base.fit is not None and base.fit.fits and not head.fit.fits:
         yield next(one for one in judge_case(head, ProgramBudget()) if one.gate == MEMORY)
     for fact in FACTS.values():
-        if fact.timed or fact.direction is Direction.NONE or fact.name in _COUNTED_BY_BYTES:
+        if fact.timed or fact.direction is Direction.NONE or fact.name in _COUNTED_OTHERWISE:
             continue
         old, new = fact.value(base), fact.value(head)
         if old is not None and new is not None and old != new and not _is_smaller_cache(fact, base, head):

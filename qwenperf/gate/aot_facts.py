@@ -14,6 +14,15 @@ _LOWER, _HIGHER, _NONE = Direction.LOWER, Direction.HIGHER, Direction.NONE
 
 Read = Callable[[AotCase], float | None]
 
+KIND_FACTS: Mapping[str, str] = {
+    "all-reduce": "all_reduces",
+    "all-gather": "all_gathers",
+    "reduce-scatter": "reduce_scatters",
+    "all-to-all": "all_to_alls",
+    "collective-permute": "collective_permutes",
+}
+"""The fact that counts the exchanges of one kind."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
@@ -156,6 +165,13 @@ def _collectives(name: str, unit: str, words: str, reckon: Callable[[ProgramAnal
     return Fact(name=name, unit=unit, direction=_LOWER, words=words, read=read, fields=("collectives",))
 
 
+def _of_kind_runs(kind: str) -> Fact:
+    def runs(program: ProgramAnalysis) -> float:
+        return sum(one.runs for one in program.collectives if one.kind == kind)
+
+    return _collectives(KIND_FACTS[kind], "count", f"number of {kind}s", runs)
+
+
 _OF_ESTIMATES = ("flops", "hbm_bytes", "estimated_cycles", "collectives")
 _OF_FIT = ("peak_bytes", "alias_bytes")
 """Fields of the analysis that estimates, and limits of growth, are reckoned from."""
@@ -190,6 +206,7 @@ _DEFINED = (
     _collectives("collective_bytes", "bytes", "bytes of collectives",
                  lambda program: sum(one.bytes * one.runs for one in program.collectives)),
     _collectives("collectives_per_layer", "count", "collectives a layer", layer_count),
+    *map(_of_kind_runs, KIND_FACTS),
     _names("unaliased_donations", "number of donations lost"),
     _names("trigonometric", "number of sines and cosines"),
     _names("double_precision", "number of operations in f64"),

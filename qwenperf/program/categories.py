@@ -1,4 +1,7 @@
-"""What an instruction is for: a product with weights, attention, a copy, an exchange; told from what it contains."""
+"""What an instruction is for: a product with weights, attention, a copy, an exchange; told from what it contains.
+
+The words are those of ``traces.categories``, and two that a trace does not tell: prefetch and kernel.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,13 @@ _REDUCTIONS = frozenset({"reduce", "reduce-window", "sort", "topk"})
 _HOST = frozenset({"infeed", "outfeed", "send", "recv"})
 _PRODUCTS = frozenset({"dot", "convolution"})
 _SILENT = frozenset({"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "iota", "broadcast", "fusion"})
+
+CATEGORIES = frozenset(
+    {"matmul", "attention", "norm", "cache update", "copy", "convert", "gather", "reduction", "elementwise"}
+    | {"collective", "control", "host", "prefetch", "kernel"}
+)
+
+_NORM = re.compile(r"norm|root_mean_square", re.IGNORECASE)
 _ATTENTION = re.compile(r"attention|attend|softmax|sdpa|attn_(?:weights|scores|logits)", re.IGNORECASE)
 _PRODUCT_NAMES = ("dot_general", "conv_general_dilated")
 _MOST_INSIDE = 5000
@@ -25,8 +35,8 @@ _MOST_INSIDE = 5000
 def category(module: Module, operation: Operation, weights: Container[int] = ()) -> str:
     """Return the category of an operation; ``weights`` are the numbers of the arguments that are weights.
 
-    One of: matmul, attention, elementwise, copy, prefetch (from main memory onto the chip, or back), collective,
-    kernel, gather, update, reduction, control, host.
+    One of ``CATEGORIES``; prefetch is from main memory onto the chip, or back, kernel what the compiler calls and has
+    not made.
     """
     inside = tuple(_inside(module, operation))
     opcodes = {one.opcode for one in inside}
@@ -57,14 +67,20 @@ def _of_contents(module: Module, operation: Operation, inside: tuple[Operation, 
         attends = any(map(_is_attention, products)) and not _reads_weights(module, operation, weights)
         return "attention" if attends else "matmul"
     if opcodes & _UPDATES:
-        return "update"
+        return "cache update"
     if any(map(_is_attention, (operation, *inside))):
         return "attention"
+    if opcodes <= {*_COPIES, "convert"}:
+        return "convert" if "convert" in opcodes else "copy"
+    return _of_arithmetic(operation, opcodes)
+
+
+def _of_arithmetic(operation: Operation, opcodes: set[str]) -> str:
+    if _NORM.search(operation.op_name) or _NORM.search(operation.function):
+        return "norm"
     if opcodes & _REDUCTIONS:
         return "reduction"
-    if opcodes & _GATHERS:
-        return "gather"
-    return "copy" if opcodes <= {*_COPIES, "convert"} else "elementwise"
+    return "gather" if opcodes & _GATHERS else "elementwise"
 
 
 def _is_product(operation: Operation) -> bool:

@@ -48,7 +48,7 @@ def estimate(
         weight_bytes: Bytes of weights on one device.
         cache_bytes: Bytes of the cache on one device, for all rows of ``batch``.
         dtype: What matrices are multiplied in; decides on the peak.
-        sweep: Batch sizes to estimate.
+        sweep: Batch sizes to estimate, beside the one from which arithmetic bounds; none for no sweep.
 
     Returns:
         The estimate; without seconds where the target has no published peaks. ``extra`` has ``compute_s``,
@@ -74,7 +74,7 @@ def estimate(
         tokens_per_s=tokens_per_call / seconds,
         mfu=demand.compute_s / seconds,
         mbu=(weight_bytes + cache_bytes) / seconds / peaks.bytes_per_s,
-        sweep=tuple(_point(shape, target, peaks, rows, tokens_per_call) for rows in sweep),
+        sweep=tuple(_point(shape, target, peaks, rows, tokens_per_call) for rows in _batches(sweep, limit)),
         compute_bound_batch=limit,
         assumptions=(*_assumptions(analysis, target, dtype, compiler_s), *_never_bound(limit, shape, peaks)),
         extra=_details(shape, peaks, demand),
@@ -120,6 +120,11 @@ def _point(shape: _Shape, target: TargetRecord, peaks: Peaks, rows: int, tokens_
         bound=demand.bound,
         fits=None if peak is None or memory is None else peak + held <= memory,
     )
+
+
+def _batches(sweep: Sequence[int], limit: int | None) -> tuple[int, ...]:
+    """Return the batch sizes of a sweep, the one from which arithmetic bounds among them, wherever it is."""
+    return tuple(sorted({*sweep, limit})) if sweep and limit is not None else tuple(sweep)
 
 
 def _limit(shape: _Shape, peaks: Peaks, share: float = 1.0) -> int | None:

@@ -52,7 +52,8 @@ class Argument:
 class OperationCost:
     """One instruction that a device runs. Costs are of all its ``runs`` in one call of the program, loops included.
 
-    ``category``: matmul, attention, elementwise, copy, collective, kernel, gather, update, reduction, control, host.
+    ``category``: what it is for, in the words of traces (matmul, attention, norm, cache update, ...), and prefetch and
+    kernel.
     ``cycles`` and ``seconds`` are the compiler's or the roofline's estimate, ``None`` where there is none.
     """
 

@@ -2,11 +2,13 @@
 
 import pytest
 
-from qwenperf.program.categories import category
+from qwenperf.program.categories import CATEGORIES, category
+from qwenperf.traces.categories import _BY_NAME
 
 WEIGHT = "%w = bf16[64,32]{1,0} parameter(1), metadata={op_name=\"params['up']\"}"
 X = '%x = bf16[1,64]{1,0} parameter(0), metadata={op_name="x"}'
 SOFTMAX = 'metadata={op_name="jit(step)/exp" source_file="/src/softmax.py" source_line=4}'
+NORM = 'metadata={op_name="jit(step)/rms_norm/reduce_sum" source_file="/src/layers.py" source_line=4}'
 
 
 def told(texts, *lines, name="r", computations=()):
@@ -24,7 +26,9 @@ def told(texts, *lines, name="r", computations=()):
         ("(bf16[64,32]{1,0:S(1)}, bf16[64,32]{1,0}, u32[]) copy-start(%w)", "prefetch"),
         ("(bf16[64,32]{0,1}, bf16[64,32]{1,0}, u32[]) copy-start(%w)", "copy"),
         ("bf16[1,32]{1,0} dynamic-slice(%w, %i, %i)", "gather"),
-        ("bf16[64,32]{1,0} dynamic-update-slice(%w, %n, %i, %i)", "update"),
+        ("bf16[64,32]{1,0} dynamic-update-slice(%w, %n, %i, %i)", "cache update"),
+        ("f32[64,32]{1,0} convert(%w)", "convert"),
+        (f"f32[] reduce(%x, %z), dimensions={{0,1}}, to_apply=%add, {NORM}", "norm"),
         ("f32[] reduce(%x, %z), dimensions={0,1}, to_apply=%add", "reduction"),
         ("bf16[1,64]{1,0} all-reduce(%x), to_apply=%add", "collective"),
         ('bf16[1,64]{1,0} custom-call(%x), custom_call_target="tpu_custom_call"', "kernel"),
@@ -40,6 +44,12 @@ def told(texts, *lines, name="r", computations=()):
 )
 def test_instructions_alone(texts, line, expected):
     assert told(texts, f"ROOT %r = {line}") == expected
+    assert expected in CATEGORIES
+
+
+def test_the_words_are_those_of_traces():
+    """One noun for one thing: what a trace calls an operation, a compiled program calls it too."""
+    assert {kind for kind, _ in _BY_NAME} | {"norm", "elementwise"} == CATEGORIES - {"prefetch", "kernel"}
 
 
 def test_a_product_that_became_a_multiplication_and_a_sum_is_still_a_product(texts):

@@ -42,12 +42,13 @@ def test_a_device_has_its_share_of_its_chip():
     assert v7x.device_flops_per_s["fp8"] == 2307e12
     assert v7x.device_interconnect_bytes_per_s == 600e9
     assert chips.chip("v3").device_interconnect_bytes_per_s == 400e9
-    assert chips.chip("v2").device_interconnect_bytes_per_s is None
+    assert chips.chip("v2").device_interconnect_bytes_per_s == 248e9
 
 
 def test_links_count_both_ways_of_every_link():
     """Four links of a flat torus or six of a cube; what one link does one way is rounded where it was published."""
-    one_way = {"v3": (4, 100e9), "v4": (6, 45e9), "v5e": (4, 50e9), "v5p": (6, 100e9), "v6e": (4, 100e9)}
+    flat = {"v2": (4, 62e9), "v3": (4, 100e9), "v5e": (4, 50e9), "v6e": (4, 100e9)}
+    one_way = {**flat, "v4": (6, 45e9), "v5p": (6, 100e9)}
     for generation, (links, bytes_per_s) in one_way.items():
         assert chips.chip(generation).interconnect_bytes_per_s == 2 * links * bytes_per_s, generation
 

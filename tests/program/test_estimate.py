@@ -96,6 +96,14 @@ def test_the_batch_at_which_arithmetic_bounds_and_those_before_it():
     assert mfu[4] >= 0.6 > mfu[1]
 
 
+def test_a_sweep_reaches_the_batch_from_which_arithmetic_bounds():
+    """However far beyond its last size that is; no sweep stays none."""
+    step, row = replace(STEP, hbm_bytes=21.0), ROW | {"cache_bytes": 1}
+    told = estimate.estimate(step, TARGET, **row, sweep=(1, 2))
+    assert [(point.batch, point.bound) for point in told.sweep] == [(1, "memory"), (2, "memory"), (7, "compute")]
+    assert estimate.estimate(step, TARGET, **row, sweep=()).sweep == ()
+
+
 def test_a_step_compiled_for_several_rows_gives_the_same_sweep():
     """Four rows of the same step: the same times at each batch."""
     four = replace(STEP, flops=160.0, hbm_bytes=20 + 4 * 4.0)

@@ -24,12 +24,14 @@ OPERATIONS = frozenset(
         "apps/create-installation-access-token",
         "apps/get-repo-installation",
         "checks/create",
+        "checks/list-for-ref",
         "checks/update",
         "issues/create-comment",
         "issues/list-comments",
         "issues/update-comment",
         "pulls/get",
         "pulls/list",
+        "repos/get",
     }
 )
 PROSE = frozenset(

@@ -19,10 +19,10 @@ from qwenperf.gate.verdict import strongest
 from qwenperf.settings import INCONCLUSIVE
 
 if TYPE_CHECKING:
-    from qwenperf.cli.github_record import Judged
     from qwenperf.forge.api import GitHub
     from qwenperf.forge.report import Posted, Report
     from qwenperf.forge.target import Target
+    from qwenperf.report.judged import Judged
 
 
 @click.command("github")
@@ -108,9 +108,10 @@ def _event(file: Path) -> Mapping[str, Any]:
 def _signed_in(flags: Mapping[str, Any], target: Target) -> tuple[GitHub, str]:
     """Return GitHub with a token, or why there is none: that costs the post and not the verdict."""
     from qwenperf.forge.api import ForgeError, GitHub
-    from qwenperf.forge.app import as_app
+    from qwenperf.forge.app import ARTIFACT_RIGHTS, RIGHTS, as_app
 
-    token = os.environ.get("GITHUB_TOKEN", "") or os.environ.get("GH_TOKEN", "")
+    # Variables of CI are pasted with a newline.
+    token = os.environ.get("GITHUB_TOKEN", "").strip() or os.environ.get("GH_TOKEN", "").strip()
     api = GitHub(
         url=flags["api_url"],
         token=token,
@@ -119,7 +120,8 @@ def _signed_in(flags: Mapping[str, Any], target: Target) -> tuple[GitHub, str]:
     )
     if flags["app_id"] and not flags["dry_run"]:
         try:
-            return as_app(api, target, flags["app_id"], os.environ.get("QWENPERF_GITHUB_APP_KEY", "")), ""
+            rights = ARTIFACT_RIGHTS if flags["artifact"] else RIGHTS
+            return as_app(api, target, flags["app_id"], os.environ.get("QWENPERF_GITHUB_APP_KEY", ""), rights), ""
         except ForgeError as error:
             return replace(api, token=""), str(error)
     return api, "there is no token; set $GITHUB_TOKEN."

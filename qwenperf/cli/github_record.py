@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from qwenperf.cli.files import is_there
 from qwenperf.cli.report import read_record
 from qwenperf.errors import RecordError
-from qwenperf.gate import comparison as compared
-from qwenperf.gate.verdict import exit_code, strongest
-from qwenperf.report.annotations import remarks
-from qwenperf.report.html_signs import FAIL, GOOD
-from qwenperf.report.markdown import summary
+from qwenperf.report.html_signs import FAIL
+from qwenperf.report.judged import Judged, judged
 from qwenperf.report.markdown_text import line, prose
 from qwenperf.schema.codec import comparison_loads, loads
 from qwenperf.schema.comparison import ComparisonRecord
 from qwenperf.schema.records import RunRecord
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """A record summed up. ``is_settled``: all of it passed, so that no doubt is left. ``sha``: the commit it says."""
-
-    exit_code: int
-    is_settled: bool
-    title: str
-    text: str
-    link: str
-    annotations: tuple[Mapping[str, Any], ...]
-    sha: str = ""
 
 
 def judged_place(place: Path, link: str, inconclusive: str) -> Judged:
@@ -75,34 +57,7 @@ def _archive(place: Path) -> bytes:
 
 
 def _judged(record: RunRecord | ComparisonRecord, source: str, link: str, inconclusive: str) -> Judged:
-    try:
-        told = summary(record, link)
-        found = remarks(record, _tracked())
-        code = _exit_code(record, inconclusive)
-    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise RecordError(f"{source}: it holds what this version does not write: {error}.") from error
-    return Judged(
-        exit_code=code,
-        is_settled=told.sign.kind == GOOD,
-        title=told.title,
-        text=told.text,
-        link=link,
-        annotations=tuple(_annotation(asdict(one)) for one in found),
-        sha=str((record.head if isinstance(record, ComparisonRecord) else record).commit.get("sha") or ""),
-    )
-
-
-def _exit_code(record: RunRecord | ComparisonRecord, inconclusive: str) -> int:
-    if isinstance(record, ComparisonRecord):
-        return compared.exit_code(record, inconclusive)
-    others = [case.extra["exit_code"] for case in record.cases if "exit_code" in case.extra]
-    return strongest([exit_code(record, inconclusive), *(code if isinstance(code, int) else 70 for code in others)])
-
-
-def _annotation(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    number = found["line"]
-    place = {"path": found["path"], "start_line": number, "end_line": number, "annotation_level": found["level"]}
-    return {**place, "title": found["title"], "message": found["message"]}
+    return judged(record, source, link, inconclusive, _tracked())
 
 
 def _tracked() -> Callable[[str], str]:

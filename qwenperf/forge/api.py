@@ -6,9 +6,11 @@ A rate limit is the one refusal (403 or 429) that ends: https://docs.github.com/
 from __future__ import annotations
 
 import random
+import re
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +26,8 @@ _AWAY = frozenset({500, 502, 503, 504})
 _FIRST_S, _LONGEST_S, _SECONDARY_S = 1.0, 30.0, 60.0
 _CONNECT_S, _READ_S = 10.0, 60.0
 _LIMITS = ("retry-after", "x-ratelimit-remaining", "x-ratelimit-reset")
+_TOKEN = re.compile(r"[\x21-\x7e]*")
+_SECONDS = re.compile(r"[0-9]{1,12}")
 
 _ADVICE = {
     401: "Is the token right, and not expired?",
@@ -33,13 +37,18 @@ _ADVICE = {
 
 
 class ForgeError(QwenperfError):
-    """GitHub, or another receiver, did not do what was asked. ``is_away``: it gave no answer, or 5xx, to the end."""
+    """GitHub, or another receiver, did not do what was asked.
+
+    ``is_away``: it gave no answer, or 5xx, to the end. ``again_s``: seconds after which a limit of requests ends.
+    """
 
     exit_code = 4
 
-    def __init__(self, message: str, *, advice: str = "", status: int = 0, is_away: bool = False) -> None:
+    def __init__(
+        self, message: str, *, advice: str = "", status: int = 0, is_away: bool = False, again_s: float | None = None
+    ) -> None:
         super().__init__(message, advice=advice)
-        self.status, self.is_away = status, is_away
+        self.status, self.is_away, self.again_s = status, is_away, again_s
 
 
 class Api(Protocol):
@@ -72,7 +81,8 @@ class GitHub:
         """Return the answer's JSON.
 
         Raises:
-          ForgeError: no answer, or 5xx or a rate limit until patience ended, or a refusal.
+          ForgeError: no answer, or 5xx or a rate limit until patience ended, or a refusal; or the token is none.
+          UsageError: ``url`` is no address.
         """
         what = f"{method} {path}"
         with self._client() as client:
@@ -109,8 +119,11 @@ class GitHub:
     def _client(self) -> httpx.Client:
         import httpx
 
-        if not self.url.startswith(("https://", "http://")):
-            raise UsageError(f"{self.url!r} is no address of an API.", advice="GitHub's is https://api.github.com.")
+        check_address(self.url, "an API", "GitHub's is https://api.github.com.")
+        if not is_token(self.token):
+            # Whoever builds the header would say so, too, and repeat the token.
+            advice = "Was it copied whole, and without blanks or newlines?"
+            raise ForgeError("the token has a character that no token has.", advice=advice)
         # Redirects are not followed: a token goes to the address that was told and to no other.
         return httpx.Client(
             verify=trust(),
@@ -133,7 +146,7 @@ class GitHub:
             status, asked_s = 0, 0.0
             try:
                 answer = once()
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 why = str(error) or type(error).__name__
             else:
                 pause_s = asked_pause(answer, self.now())
@@ -144,10 +157,46 @@ class GitHub:
                 raise ForgeError(f"{what}: {why}.", status=status, is_away=True)
             pause_s = max(asked_s, random.uniform(0.5, 1) * min(_LONGEST_S, _FIRST_S * 2**attempt))  # noqa: S311
             if self.clock() + pause_s > ends:
-                raise ForgeError(f"{what}: {why}; gave up.", status=status, is_away=status not in {403, 429})
+                is_limit = status in {403, 429}
+                again_s = asked_s if is_limit else None
+                raise ForgeError(f"{what}: {why}; gave up.", status=status, is_away=not is_limit, again_s=again_s)
             self.say(f"{what}: {why}; trying again in {pause_s:.1f} s")
             self.sleep(pause_s)
         raise AssertionError  # pragma: no cover
+
+
+def is_token(text: str) -> bool:
+    """Say whether a header can hold this as a token."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def check_address(url: str, what: str, advice: str) -> None:
+    """Refuse what no request can be sent to.
+
+    Raises:
+      UsageError: ``url`` is no address of the web.
+    """
+    import httpx
+
+    try:
+        found = httpx.URL(url)
+    except (httpx.InvalidURL, ValueError):
+        found = httpx.URL()
+    if found.scheme not in {"https", "http"} or not found.host:
+        raise UsageError(f"{url!r} is no address of {what}.", advice=advice)
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Turn an answer that is not shaped like GitHub's into an error of ours.
+
+    Raises:
+      ForgeError: something is missing, or is of another kind.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ForgeError("the answer is none of GitHub's.", advice="Is the API's address right?") from error
 
 
 @cache
@@ -160,14 +209,15 @@ def trust() -> ssl.SSLContext:
 
 def asked_pause(answer: httpx.Response, now: float) -> float | None:
     """Return the seconds after which to try again, ``None`` where that would change nothing."""
+    after, left, reset = (answer.headers.get(name, "") for name in _LIMITS)
+    asked_s = float(after) if _SECONDS.fullmatch(after) else None
     if answer.status_code in _AWAY:
-        return 0.0
+        return asked_s or 0.0
     if answer.status_code not in {403, 429}:
         return None
-    after, left, reset = (answer.headers.get(name, "") for name in _LIMITS)
-    if after.isdigit():
-        return float(after)
-    if left == "0" and reset.isdigit():
+    if asked_s is not None:
+        return asked_s
+    if left == "0" and _SECONDS.fullmatch(reset):
         return max(0.0, float(reset) - now)
     is_limit = answer.status_code == 429 or "rate limit" in _told(answer).lower()
     return _SECONDARY_S if is_limit else None

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 
 from qwenperf.errors import RecordError
-from qwenperf.forge.api import Api, GitHub
+from qwenperf.forge.api import Api, GitHub, understood
 from qwenperf.forge.target import Target
 
 MOST_ARCHIVE, MOST_RECORD = 64_000_000, 32_000_000
@@ -31,7 +31,8 @@ def fetch(api: GitHub, target: Target, name: str) -> bytes:
       RecordError: there is none, or it expired.
       ForgeError: GitHub does not give it.
     """
-    found = _find(api, target, name)
+    with understood():
+        found = _find(api, target, name)
     return api.download(f"{target.path}/actions/artifacts/{found}/zip", MOST_ARCHIVE)
 
 
@@ -115,4 +116,7 @@ def _trouble(member: zipfile.ZipInfo) -> str:
         return "is no file"
     if member.flag_bits & 0x1:
         return "is encrypted"
+    if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+        # Only these are unpacked no further than one reads; of others a few bytes become gigabytes at once.
+        return "is packed in a way that GitHub's archives are not"
     return ""

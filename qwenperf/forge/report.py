@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qwenperf.forge.api import Api, ForgeError
+from qwenperf.forge.api import Api, ForgeError, understood
 from qwenperf.forge.target import Target, with_pulls
 
 MOST_CHARACTERS = 65_535
@@ -39,7 +39,10 @@ def conclusion(exit_code: int, *, is_settled: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What is told. ``name`` is that of the check and of the comment; annotations are JSON as GitHub wants it."""
+    """What is told. ``name`` is that of the check and of the comment; annotations are JSON as GitHub wants it.
+
+    ``external_id`` says which report it is: a check that has it already is not made again.
+    """
 
     name: str
     conclusion: str
@@ -47,6 +50,7 @@ class Report:
     summary: str
     details_url: str = ""
     annotations: Sequence[Mapping[str, Any]] = ()
+    external_id: str = ""
 
     @property
     def marker(self) -> str:
@@ -83,7 +87,14 @@ def post(api: Api, target: Target, report: Report, *, check: bool = True, commen
 
 
 def post_check(api: Api, target: Target, report: Report) -> str:
-    """Make a completed check run, fifty annotations a request, and return its address."""
+    """Make a completed check run, fifty annotations a request, and return its address.
+
+    One with its ``external_id`` that is the newest of its name there already is left as it is: it may have been made by
+    a try whose answer was lost.
+    """
+    known = _known_check(api, target, report) if report.external_id else None
+    if known is not None:
+        return known
     batches = list(_batches(report.annotations)) or [()]
     output = {"title": report.title[:_TITLE], "summary": fitted(report.summary)}
     made = api.ask(
@@ -96,12 +107,25 @@ def post_check(api: Api, target: Target, report: Report) -> str:
             "conclusion": report.conclusion,
             "output": {**output, "annotations": list(batches[0])},
             **({"details_url": report.details_url} if report.details_url else {}),
+            **({"external_id": report.external_id} if report.external_id else {}),
         },
     )
-    for batch in batches[1:]:
-        body = {"output": {**output, "annotations": list(batch)}}
-        api.ask("PATCH", f"{target.path}/check-runs/{made['id']}", body=body)
-    return str(made.get("html_url") or "")
+    with understood():
+        for batch in batches[1:]:
+            body = {"output": {**output, "annotations": list(batch)}}
+            api.ask("PATCH", f"{target.path}/check-runs/{made['id']}", body=body)
+        return str(made.get("html_url") or "")
+
+
+def _known_check(api: Api, target: Target, report: Report) -> str | None:
+    """Return the address of the newest check of the report's name, if that is this report."""
+    query: dict[str, str | int] = {"check_name": report.name, "filter": "latest", "per_page": _A_PAGE}
+    with understood():
+        found = api.ask("GET", f"{target.path}/commits/{target.sha}/check-runs", query=query)["check_runs"]
+        newest = max(found, key=lambda one: one["id"], default=None)
+        if newest is None or (newest["external_id"], newest["conclusion"]) != (report.external_id, report.conclusion):
+            return None
+        return str(newest.get("html_url") or "")
 
 
 def post_comment(api: Api, target: Target, number: int, report: Report) -> str:
@@ -124,7 +148,8 @@ def post_comment(api: Api, target: Target, number: int, report: Report) -> str:
             if attempt == _TRIES - 1 or not (error.is_away or gone):
                 raise
         else:
-            return str(made.get("html_url") or "")
+            with understood():
+                return str(made.get("html_url") or "")
     raise AssertionError  # pragma: no cover
 
 
@@ -135,15 +160,17 @@ def _find(api: Api, place: str, marker: str) -> int | None:
     """
     for page in range(1, _PAGES + 1):
         comments = api.ask("GET", place, query={"per_page": _A_PAGE, "page": page})
-        for one in comments:
-            author = one.get("user") or {}
-            ours = author.get("type") == "Bot" or one.get("author_association") in _TRUSTED
-            if ours and (one.get("body") or "").startswith(marker):
-                number: int = one["id"]
-                return number
-        if len(comments) < _A_PAGE:
-            break
+        with understood():
+            found: int | None = next((one["id"] for one in comments if _is_ours(one, marker)), None)
+            if found is not None or len(comments) < _A_PAGE:
+                return found
     return None
+
+
+def _is_ours(comment: Mapping[str, Any], marker: str) -> bool:
+    author = comment.get("user") or {}
+    trusted = author.get("type") == "Bot" or comment.get("author_association") in _TRUSTED
+    return trusted and (comment.get("body") or "").startswith(marker)
 
 
 def _batches(annotations: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:

@@ -104,7 +104,8 @@ def with_pulls(target: Target, api: Api) -> Target:
 
 
 def _is_newest(pull: Mapping[str, Any], target: Target) -> bool:
-    same = not target.head_repository or _text(pull, "head", "repo", "full_name") == target.head_repository
+    head = _text(pull, "head", "repo", "full_name").lower()
+    same = not target.head_repository or head == target.head_repository.lower()
     return (
         same
         and _text(pull, "head", "sha") == target.sha

@@ -168,6 +168,19 @@ def test_without_a_token_nothing_is_asked(job, github, call, monkeypatch):
     assert "nothing was posted: there is no token; set $GITHUB_TOKEN." in err
 
 
+def test_a_token_is_taken_without_the_newline_that_it_was_pasted_with(job, github, call, monkeypatch):
+    """And one that no header can hold costs the post, not the verdict; nobody repeats it."""
+    folder = saved(job, samples.run(samples.case()))
+    monkeypatch.setenv("GITHUB_TOKEN", "ghs_secret\n")
+    assert call(folder)[0] == 0
+    assert {one["headers"]["Authorization"] for one in github.requests} == {"Bearer ghs_secret"}
+    monkeypatch.setenv("GITHUB_TOKEN", "ghs_secret ghs_secret")
+    code, out, err = call(folder)
+    assert (code, len(github.checks)) == (0, 1)
+    assert "warning: no check: the token has a character that no token has." in err
+    assert "ghs_secret" not in out + err
+
+
 def test_dry_run_prints_the_requests(job, github, call, monkeypatch):
     """No token and no network are needed to see what would be sent."""
     monkeypatch.delenv("GITHUB_TOKEN")

@@ -107,6 +107,7 @@ class GitHubStandIn:
         self.comments, self.checks, self.artifacts = [], [], {}
         self.requests, self.troubles, self.failures = [], [], []
         self.login = {"type": "Bot", "association": "NONE"}
+        self.number, self.merge = 4711, "c" * 40
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -133,7 +134,7 @@ class GitHubStandIn:
         """Count what was asked, by method and last part of the path that is no number."""
         return Counter(f"{one['method']} {re.sub(r'/[0-9]+', '/N', one['path'])}" for one in self.requests)
 
-    def answer(self, method, path, query, body):  # noqa: C901, PLR0911  (one operation a case)
+    def answer(self, method, path, query, body):  # noqa: C901, PLR0911, PLR0912  (one operation a case)
         """Return status and JSON for a request that is right."""
         tail = path.removeprefix(f"/repos/{REPOSITORY}")
         match method, tail.strip("/").split("/"):
@@ -163,6 +164,12 @@ class GitHubStandIn:
                 check = self.checks[int(number) - 1]
                 check["output"]["annotations"] += body["output"]["annotations"]
                 return 200, self._check(check)
+            case "GET", ["commits", sha, "check-runs"]:
+                found = [one for one in self.checks if (one["head_sha"], one["name"]) == (sha, query["check_name"])]
+                listed = [self._check(one) for one in found]
+                return 200, {"total_count": len(listed), "check_runs": listed}
+            case "GET", [""]:
+                return 200, self._like("GET", "/repos/o/r", id=self.number, full_name=REPOSITORY)
             case "GET", ["installation"]:
                 return 200, self._like("GET", "/repos/o/r/installation", id=42)
             case "POST", ["app", "installations", "42", "access_tokens"]:
@@ -176,8 +183,8 @@ class GitHubStandIn:
         one = self._like("GET", "/repos/o/r/pulls/1", number=pull["number"])
         one["head"]["sha"] = pull["sha"]
         one["head"]["repo"] = {**(one["head"].get("repo") or {}), "full_name": pull["head"]}
-        one["base"]["repo"]["full_name"] = REPOSITORY
-        return one
+        one["base"]["repo"] |= {"full_name": REPOSITORY, "id": self.number}
+        return one | {"merge_commit_sha": self.merge}
 
     def _comment(self, comment):
         user = self._like("GET", "/repos/o/r/issues/1/comments", first=True)["user"]
@@ -193,7 +200,9 @@ class GitHubStandIn:
 
     def _check(self, check):
         url = f"https://example.test/check/{check['id']}"
-        return self._like("POST", "/repos/o/r/check-runs", id=check["id"], name=check["name"], html_url=url)
+        told = {"id": check["id"], "name": check["name"], "html_url": url, "head_sha": check["head_sha"]}
+        told |= {"conclusion": check["conclusion"], "external_id": check.get("external_id", "")}
+        return self._like("POST", "/repos/o/r/check-runs", **told)
 
     def _artifact(self, name, number):
         listed = self._like("GET", "/repos/o/r/actions/runs/1/artifacts", item="artifacts")

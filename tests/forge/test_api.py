@@ -1,12 +1,14 @@
 """What is tried again and what is not, over HTTP."""
 
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
 import pytest
 
 from qwenperf.errors import UsageError
-from qwenperf.forge.api import ForgeError, GitHub
+from qwenperf.forge.api import ForgeError, GitHub, asked_pause
 
 PULL = "/repos/acme/engine/pulls/7"
 
@@ -89,10 +91,71 @@ def test_a_download_is_bounded(api, github):
         api.download("/repos/acme/engine/actions/artifacts/3/zip", 99_999)
 
 
-def test_an_address_must_be_one():
-    """Before anything is sent."""
+@pytest.mark.parametrize("url", ["ftp://x", "https://", "https://x:port", "api.github.com", ""])
+def test_an_address_must_be_one(pauses, url):
+    """Before anything is sent, and before anything is waited for."""
     with pytest.raises(UsageError, match="no address of an API"):
-        GitHub(url="ftp://x").ask("GET", PULL)
+        GitHub(url=url, sleep=pauses.append).ask("GET", PULL)
+    assert pauses == []
+
+
+@pytest.mark.parametrize("token", ["ghs_secret\n", "ghs_secret more", "ghs_\N{SNOWMAN}secret", "\x00ghs_secret"])
+def test_a_token_that_is_none_is_refused_without_repeating_it(github, pauses, token):
+    """No header can hold it: what makes headers says so, with the token in its words, and trying again is no help."""
+    with pytest.raises(ForgeError, match="a character that no token has") as caught:
+        GitHub(url=github.url, token=token, sleep=pauses.append).ask("GET", PULL)
+    assert "secret" not in f"{caught.value}{caught.value.__cause__}"
+    assert (pauses, github.requests) == ([], [])
+
+
+@pytest.mark.parametrize("after", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "-1", "soon"])
+def test_a_pause_that_is_no_number_is_the_usual_one(after):
+    """Not every sign that is a digit is a number, and not every number is a time."""
+    answer = httpx.Response(429, headers=[(b"retry-after", after.encode("latin-1"))])
+    assert asked_pause(answer, now=0) == 60
+
+
+def test_a_server_that_says_when_it_is_back_is_waited_for(api, github, pauses):
+    """Maintenance has an end."""
+    github.fail("GET .*", 503, Retry_After="20")
+    assert api.ask("GET", PULL)["number"] == 7
+    assert 20 <= pauses[0] < 21
+
+
+def test_a_limit_says_when_it_ends(api, github):
+    """So that whoever has more time than patience comes back then."""
+    github.fail("GET .*", 403, "API rate limit exceeded", X_RateLimit_Remaining="0", X_RateLimit_Reset="9000")
+    with pytest.raises(ForgeError) as caught:
+        api.ask("GET", PULL)
+    assert caught.value.again_s == 8000
+
+
+def test_an_answer_that_cannot_be_unpacked_is_tried_again(pauses):
+    """A proxy that garbles what it sends is away, and no bug of ours."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", "4")
+            self.end_headers()
+            self.wfile.write(b"none")
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        api = GitHub(
+            url=f"http://127.0.0.1:{server.server_port}", sleep=pauses.append, clock=lambda: sum(pauses), patience_s=3
+        )
+        with pytest.raises(ForgeError) as caught:
+            api.ask("GET", PULL)
+        server.shutdown()
+        thread.join()
+    assert caught.value.is_away
+    assert pauses
 
 
 def test_a_token_is_not_shown():

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from qwenperf.errors import EnvironmentUnfitError, UsageError
 from qwenperf.forge.api import ForgeError
-from qwenperf.forge.app import as_app
+from qwenperf.forge.app import ARTIFACT_RIGHTS, as_app
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,19 @@ def test_an_app_gets_a_token_for_one_repository(api, github, target, key, pem):
     assert claims == {"iss": "123", "iat": 940, "exp": 1540}
     assert asked["body"] == {
         "repositories": ["engine"],
+        "permissions": {"checks": "write", "pull_requests": "write"},
+    }
+
+
+def test_an_app_asks_for_artifacts_where_it_reads_one_and_for_the_repository_of_a_number(api, github, target, pem):
+    """A right that it was not given would cost it the token; a name may be another repository's by now."""
+    as_app(api, target, " 123\n", pem, ARTIFACT_RIGHTS, repository_id=4711)
+    assert github.requests[-1]["body"] == {
+        "repository_ids": [4711],
         "permissions": {"actions": "read", "checks": "write", "pull_requests": "write"},
     }
+    shown = github.requests[0]["headers"]["Authorization"].removeprefix("Bearer ")
+    assert jwt.decode(shown, options={"verify_signature": False})["iss"] == "123"
 
 
 def test_an_app_that_is_not_installed_says_so(api, github, target, pem):

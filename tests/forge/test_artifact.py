@@ -41,6 +41,16 @@ def test_the_record_is_read_wherever_it_lies(members, name):
     assert record_in(archive(*members), "A") == (name, "{}")
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_unpacks_to_gigabytes_at_once_is_refused_before_it_is_read(method):
+    """Python reads other kinds than GitHub's own with no limit: a megabyte of them fills a machine's memory."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as made:
+        made.writestr("run.json", "{}")
+    with pytest.raises(RecordError, match="packed in a way"):
+        record_in(data.getvalue(), "A")
+
+
 @pytest.mark.parametrize(
     ("members", "told"),
     [

@@ -87,6 +87,17 @@ def test_annotations_come_in_fifties(api, github, target, report):
     assert github.asked()["PATCH /repos/acme/engine/check-runs/N"] == 2
 
 
+def test_a_report_that_is_there_already_is_not_posted_again(api, github, target, report):
+    """Its id says which it is: what was made by a try whose answer was lost is found, and another is made anew."""
+    first, other = replace(report, external_id="one"), replace(report, external_id="two", conclusion="failure")
+    github.fail("POST .*/check-runs", 502, after=True)
+    for told in (first, first, other, other):
+        assert post(api, target, told, comment=False).problems == ()
+    assert [one["external_id"] for one in github.checks] == ["one", "one", "two"]
+    post(api, replace(target, sha="b" * 40), other, comment=False)
+    assert len(github.checks) == 4
+
+
 @pytest.mark.parametrize("line", ["x\n", "x" * 99 + "\n", "\N{ROCKET}" * 49 + "\n"])
 def test_what_is_too_long_is_cut_at_a_line(api, github, target, report, line):
     """65,535 characters as GitHub counts them, the marker included."""

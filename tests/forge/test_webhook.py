@@ -9,7 +9,7 @@ import pytest
 
 from qwenperf.errors import UsageError
 from qwenperf.forge.api import ForgeError
-from qwenperf.forge.webhook import Webhook, is_genuine
+from qwenperf.forge.webhook import Webhook, is_genuine, signature
 
 
 @pytest.fixture
@@ -101,6 +101,13 @@ def test_an_address_must_be_one():
     """Before anything is sent."""
     with pytest.raises(UsageError, match="no address"):
         Webhook(url="file:///etc/passwd").send("run.judged", {})
+
+
+@pytest.mark.parametrize("at", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "", "-1", "1e3"])
+def test_a_time_that_is_none_is_a_message_of_somebody_else(at):
+    """Strangers write headers, too: whoever checks them must not fall over."""
+    headers = {"X-Qwenperf-Timestamp": at, "X-Qwenperf-Signature-256": signature("hush", at, b"{}")}
+    assert not is_genuine("hush", headers, b"{}", now=1000)
 
 
 def test_the_example_of_the_page_holds(repository):

@@ -108,7 +108,7 @@ def compile_lowered(program: Lowered) -> AotCase:
         with _quiet():
             compiled = program.lowered.compile()
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError, NotImplementedError) as error:
-        return refused(program.case, error, phase="compiling")
+        return refused(program.case, error, phase="compiling", work=program.work)
     seconds = time.perf_counter() - start
     donated = [one for one in program.arrays if one.donated]
     facts = analysis.analyse(
@@ -133,11 +133,12 @@ def analysed(case: AotCase, facts: ProgramAnalysis, work: Work) -> AotCase:
     return replace(case, program=facts, estimate=_estimate(facts, case.target, work), fit=room)
 
 
-def refused(case: AotCase, error: BaseException, *, phase: str) -> AotCase:
+def refused(case: AotCase, error: BaseException, *, phase: str, work: Work | None = None) -> AotCase:
     """Return ``case`` with the compiler's message; one that says how much memory is missing gives a ``fit``."""
     told = f"{type(error).__name__}: {error}" if not str(error).startswith(type(error).__name__) else str(error)
     extra = {**case.extra, "phase": phase}
-    return replace(case, status=Status.FAILED, error=told[:_MOST_TEXT], fit=_too_large(told, case.target), extra=extra)
+    room = _too_large(told, case, work or Work())
+    return replace(case, status=Status.FAILED, error=told[:_MOST_TEXT], fit=room, extra=extra)
 
 
 def part_shape(array: ArgumentArray) -> tuple[int, ...]:
@@ -174,13 +175,21 @@ def _estimate(facts: ProgramAnalysis, target: TargetRecord, work: Work) -> Estim
     return replace(found, tokens_per_s=None, mbu=None, compute_bound_batch=None)
 
 
-def _too_large(told: str, target: TargetRecord) -> Fit | None:
-    """Read how much memory a program wants from the compiler's refusal."""
+def _too_large(told: str, case: AotCase, work: Work) -> Fit | None:
+    """Read how much memory a program wants from the compiler's refusal, and reckon what would fit."""
     match = _OUT_OF_MEMORY.search(told) if "hbm" in told.lower() else None
-    if match is None or target.hbm_bytes is None:
+    if match is None:
         return None
     wanted = int(float(match["used"]) * _UNITS[match["unit"]])
-    return Fit(peak_bytes=wanted, hbm_bytes=target.hbm_bytes, fits=False)
+    donated = sum(one.bytes for one in case.arguments if one.donated)
+    return fit.refused(
+        wanted,
+        case.target,
+        cache_bytes=work.cache_bytes,
+        held=1 if donated >= work.cache_bytes else 2,
+        batch=work.batch,
+        context=work.context,
+    )
 
 
 @contextmanager

@@ -15,11 +15,12 @@ from qwenperf.gate import verdict as verdict_module
 from qwenperf.gate.aot_budget import ProgramBudget, ProgramBudgets
 from qwenperf.gate.aot_causes import arguments, causes
 from qwenperf.gate.aot_facts import FACTS
+from qwenperf.gate.aot_pitfalls import CODES, pitfalls
 from qwenperf.gate.aot_words import refusal, where
 from qwenperf.gate.excuses import is_excused
 from qwenperf.gate.limits import Limit, Reading, compare
 from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, failed, passed, skip_reason, skipped, with_skip
-from qwenperf.schema.analysis import AotCase, AotRecord
+from qwenperf.schema.analysis import AotCase, AotRecord, Fit
 from qwenperf.schema.records import Finding, Outcome, Severity, Status, Verdict
 
 COMPILES, MEMORY, DONATION, KERNELS = "compiles", "memory", "donation", "kernels"
@@ -38,11 +39,16 @@ _SMALLER = "Shard it over more chips, shorten the cache, or hold weights and cac
 
 
 def judge(record: AotRecord, budgets: ProgramBudgets) -> AotRecord:
-    """Return ``record`` with the verdicts of all gates, and a note on budgets that match no program of it."""
-    cases = tuple(replace(case, verdicts=judge_case(case, budgets.for_program(case.id))) for case in record.cases)
+    """Return ``record`` with the verdicts of all gates, known pitfalls, and a note on budgets that match no program."""
+    cases = tuple(_judged(case, budgets.for_program(case.id)) for case in record.cases)
     kept = tuple(finding for finding in record.findings if finding.code != UNMATCHED)
     unmatched = budgets.unmatched((*record.declared, *(case.id for case in record.cases)))
     return replace(record, cases=cases, findings=(*kept, *_unmatched(unmatched)))
+
+
+def _judged(case: AotCase, budget: ProgramBudget) -> AotCase:
+    told = tuple(finding for finding in case.findings if finding.code not in CODES)
+    return replace(case, verdicts=judge_case(case, budget), findings=(*told, *pitfalls(case)))
 
 
 def judge_case(case: AotCase, budget: ProgramBudget) -> tuple[Verdict, ...]:
@@ -112,15 +118,20 @@ def _memory(case: AotCase, budget: ProgramBudget) -> Verdict | None:
         return skipped(MEMORY, f"{where(case)}: {sizes}: the budget asks not to judge it")
     if not fit.fits:
         return _too_large(case, f"a device needs {sizes}")
-    grows = (("context", fit.longest_context), ("batch", fit.largest_batch))
-    room = ", ".join(f"{name} up to {most:,}" for name, most in grows if most is not None)
-    return passed(MEMORY, f"{where(case)}: {sizes}{f' (estimate: {room})' if room else ''}")
+    return passed(MEMORY, f"{where(case)}: {sizes}{_room(fit)}")
 
 
 def _too_large(case: AotCase, told: str) -> Verdict:
     found = tuple(arguments(case, None))
     largest = f": the largest argument is {found[0]}" if found else ""
-    return failed(MEMORY, f"{where(case)}: does not fit: {told}{largest}", found[1:], _SMALLER)
+    return failed(MEMORY, f"{where(case)}: does not fit: {told}{largest}{_room(case.fit)}", found[1:], _SMALLER)
+
+
+def _room(fit: Fit | None) -> str:
+    """Say how far the cache could grow, or to what it would have to shrink; nothing where that is not known or none."""
+    grows = () if fit is None else (("context", fit.longest_context), ("batch", fit.largest_batch))
+    room = ", ".join(f"{name} up to {most:,}" for name, most in grows if most)
+    return f" (estimate: {room})" if room else ""
 
 
 def _donation(case: AotCase) -> Verdict | None:

@@ -39,6 +39,26 @@ def fit(analysis: ProgramAnalysis, target: TargetRecord, *, cache_bytes: int, ba
     )
 
 
+def refused(wanted: int, target: TargetRecord, *, cache_bytes: int, held: int, batch: int, context: int) -> Fit | None:
+    """Say of a program that the compiler refuses, because it wants ``wanted`` bytes, what would fit instead.
+
+    Args and formula as in ``fit``; ``held`` is how often the cache is in memory, which no program tells here. A limit
+    of 0 says that the rest alone is too large.
+    """
+    if not target.hbm_bytes:
+        return None
+    usable = usable_bytes(target) or target.hbm_bytes
+    free = usable - wanted
+    return Fit(
+        peak_bytes=wanted,
+        hbm_bytes=target.hbm_bytes,
+        fits=False,
+        longest_context=_grown(context, cache_bytes * held, free),
+        largest_batch=_grown(batch, cache_bytes * held, free),
+        extra={"usable_bytes": usable, "cache_held": held},
+    )
+
+
 def usable_bytes(target: TargetRecord) -> int | None:
     """Return what a program may have of a device's memory; ``None`` where that is not known."""
     if not target.hbm_bytes or target.generation not in chips.known():

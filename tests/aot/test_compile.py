@@ -83,6 +83,22 @@ def test_a_cache_past_the_chip_s_memory_is_named(step, shapes):
     assert large.status is Status.MEASURED, large.error
 
 
+@pytest.mark.slow
+def test_the_largest_cache_that_is_foretold_is_one_that_compiles(step, shapes):
+    """A tenth less fits and a tenth more does not; the refusal foretells about the same, of a thousand rows' cache."""
+    asked = partial(qwenperf.compile_for, step, donate_argnums=2, tokens_per_call=1)
+    positions = 1024
+    (small,) = asked(*shapes(positions)).cases
+    most = positions * small.fit.largest_batch
+    less, more = (asked(*shapes(int(most * share)), batch=1000) for share in (0.9, 1.1))
+    (fits,), (too_large,) = less.cases, more.cases
+    assert fits.status is Status.MEASURED, fits.error
+    assert fits.fit.fits
+    assert too_large.status is Status.FAILED
+    assert too_large.fit.largest_batch == pytest.approx(1000 / 1.1, rel=0.02)
+    assert f"(estimate: batch up to {too_large.fit.largest_batch})" in failure(more)
+
+
 def only(record, case):
     return replace(record, cases=(case,), declared=(case.id,))
 

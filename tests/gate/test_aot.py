@@ -53,6 +53,11 @@ def test_a_good_program_passes_and_says_how_much_room_is_left():
         ),
         (
             {"collectives": (made.ALL_REDUCE, made.PERMUTE)},
+            {"collective_permutes": {"max": 0}},
+            "number of collective-permutes 24 is above its budget of at most 0: collective-permute of bf16[1,1152]",
+        ),
+        (
+            {"collectives": (made.ALL_REDUCE, made.PERMUTE)},
             {"collectives": {"max": 24}},
             "number of collectives 48 is above its budget of at most 24: collective-permute of bf16[1,1152]",
         ),
@@ -185,7 +190,10 @@ def test_what_the_compiler_cannot_place_is_judged_as_too_large():
         "does not fit: Ran out of memory in memory space hbm. Used 24.92G of 15.75G hbm" in verdicts["memory"].summary
     )
     assert "`params.layers.w_gate_up`" in verdicts["memory"].summary
+    assert "estimate" not in verdicts["memory"].summary
     assert code == 1
+    case = replace(case, fit=replace(made.good_case().fit, fits=False, longest_context=9000, largest_batch=0))
+    assert judged(case)[0]["memory"].summary.endswith(" (estimate: context up to 9,000)")
 
 
 def test_what_the_compiler_cannot_place_is_not_judged_where_a_budget_says_so():

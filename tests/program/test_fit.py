@@ -2,7 +2,7 @@
 
 import pytest
 
-from qwenperf.program.fit import fit
+from qwenperf.program.fit import fit, refused
 from qwenperf.schema.analysis import ProgramAnalysis, TargetRecord
 
 TARGET = TargetRecord(name="x-1", platform="tpu", hbm_bytes=1000)
@@ -41,6 +41,16 @@ def test_what_the_compiler_keeps_for_itself_is_not_free():
 def test_a_program_without_a_cache_has_no_longest_context():
     told = fit(program(600), TARGET, cache_bytes=0, batch=1, context=0)
     assert (told.fits, told.longest_context, told.largest_batch) == (True, None, None)
+
+
+@pytest.mark.parametrize(("wanted", "held", "context", "batch"), [(1050, 1, 25, 1), (1050, 2, 37, 1), (5000, 1, 0, 0)])
+def test_of_a_program_that_is_refused_what_would_fit_is_reckoned_from_what_it_wants(wanted, held, context, batch):
+    """As of one that the compiler lets through; where the weights alone are too large, nothing fits."""
+    told = refused(wanted, TARGET, **CACHE, held=held)
+    assert (told.fits, told.peak_bytes, told.longest_context, told.largest_batch) == (False, wanted, context, batch)
+    if held == 1:
+        assert told.longest_context == fit(program(wanted), TARGET, **CACHE).longest_context
+    assert refused(wanted, TargetRecord(name="cpu", platform="cpu"), **CACHE, held=held) is None
 
 
 @pytest.mark.parametrize(("peak", "target"), [(None, TARGET), (600, TargetRecord(name="cpu", platform="cpu"))])

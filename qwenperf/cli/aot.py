@@ -112,6 +112,7 @@ class _Aot(click.Group):
 @click.option(
     "--operations", type=_ONE_OR_MORE, metavar="N", help="Show the N costliest operations of each program, with lines."
 )
+@click.option("--sweep", is_flag=True, help="Show each program's estimates by batch, to where it is compute-bound.")
 @click.option("--remember/--no-remember", default=True, help="Keep and use records of programs compiled before.")
 @click.option(
     "--check-repeat", is_flag=True, help="Compile each program twice, and judge no number that is not the same again."
@@ -130,8 +131,9 @@ def command(ctx: click.Context, /, *, as_json: bool, list_targets: bool, **flags
         return 0
     if list_targets:
         return _list(as_json=as_json)
-    if as_json and flags["operations"]:
-        raise UsageError("--operations is for the table: --json has the operations of each program anyway.")
+    for name in ("operations", "sweep") if as_json else ():
+        if flags[name]:
+            raise UsageError(f"--{name} is for the table: --json has the {name} of each program anyway.")
     from qwenperf.aot.topology import resolve_all
 
     found = resolve_all(",".join(flags["targets"]) or DEFAULT_TARGET)
@@ -212,5 +214,6 @@ def _compile(cases: Sequence[Case], targets: Sequence[Target], flags: dict[str, 
         if as_json:
             write_json(to_json(record))
         else:
-            write(aot_report(record, str(folder.path / RECORD), flags["operations"] or 0))
+            place = str(folder.path / RECORD)
+            write(aot_report(record, place, flags["operations"] or 0, batches=flags["sweep"]))
     return exit_code(record)

@@ -17,6 +17,7 @@ from qwenperf import units
 from qwenperf.gate.aot_facts import FACTS
 from qwenperf.gate.aot_words import program_name
 from qwenperf.gate.verdict import NOT_JUDGED, skip_reason, worst
+from qwenperf.report.aot_batches import batches_report
 from qwenperf.report.aot_problems import problems
 from qwenperf.report.aot_remarks import remarks
 from qwenperf.report.styles import STYLES
@@ -30,10 +31,13 @@ LEGEND = (
 )
 
 
-def aot_report(record: AotRecord, place: str = "", operations: int = 0) -> Iterator[RenderableType]:
+def aot_report(
+    record: AotRecord, place: str = "", operations: int = 0, *, batches: bool = False
+) -> Iterator[RenderableType]:
     """Yield the whole report: targets, tables, what each program does, remarks, what failed, where the record is.
 
-    With ``operations`` that many of the costliest ones of each program follow the tables.
+    With ``operations`` that many of the costliest ones of each program follow the tables, with ``batches`` its
+    estimates over the batch.
     """
     yield from (Text(target_line(case)) for case in _one_a_target(record.cases))
     for title, cases in groups(record.cases):
@@ -42,6 +46,8 @@ def aot_report(record: AotRecord, place: str = "", operations: int = 0) -> Itera
         yield from map(Text, remarks(cases))
     for case in record.cases if operations else ():
         yield from operations_report(case, operations)
+    for case in record.cases if batches else ():
+        yield from batches_report(case)
     yield Text(LEGEND, style="dim")
     yield from (finding_line(one) for one in _findings(record))
     yield from problems(record)

@@ -74,6 +74,7 @@ def test_targets_are_listed_without_compiling(cli, tmp_path):
         (("--suite", "quick", "--model", "tiny"), 2, "exclude each other"),
         (("--json", "diff", "a", "b"), 2, "go after `diff`"),
         (("--json", "--operations", "3"), 2, "--json has the operations"),
+        (("--json", "--sweep"), 2, "--json has the sweep"),
         ((*SMALL, "--target", "cpu", "--time-limit", "nan"), 2, "--time-limit"),
         (("--model", "tinny"), 2, "Did you mean 'tiny'"),
         (("--jobs", "0"), 2, "--jobs"),

@@ -93,6 +93,18 @@ def test_operations_are_in_the_report_where_they_are_asked_for(bad, refused, tex
     assert "matmul" not in text
 
 
+def test_estimates_over_the_batch_are_in_the_report_where_they_are_asked_for(bad, refused, text):
+    """A line a batch with speed and both utilisations, of each program that has one."""
+    bad = replace(bad, estimate=replace(bad.estimate, assumptions=("weights are read once a call",)))
+    asked = render(aot_report(made.record(bad, refused), batches=True))
+    words = " ".join(asked.split())
+    assert "batch ~time ~tok/s ~MFU ~MBU ~bound ~fits 1 1.00 ms 790 1.0% 90.0% memory - 256" in words
+    assert "70.0% 50.0% compute - ~ weights are read once a call" in words
+    assert words.count("~MFU ~MBU") == 1
+    assert max(map(len, asked.splitlines())) <= 80
+    assert "~MBU" not in text
+
+
 def test_a_difference_shows_a_table_for_what_changed_and_a_line_for_what_did_not(bad):
     """With the explanation below it."""
     base = made.record(made.good_case(), made.good_case(target="v5e-1"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,7 @@ def _push(runs: tuple[Path, ...], options: dict[str, Any]) -> Iterator[Delivery]
         for place in runs:
             try:
                 for parcel in _parcels(place, options):
-                    yield deliver(parcel, _named(service), _project(options), spool)
+                    yield deliver(_with_fork_point(parcel), _named(service), _project(options), spool)
             except QwenperfError as error:
                 yield Delivery(name=str(place), fate=Fate.LOST, message=str(error), exit_code=error.exit_code)
     finally:
@@ -128,6 +129,14 @@ def _parcels(place: Path, options: dict[str, Any]) -> Iterator[Parcel]:
         yield from _foreign(place, options["kind"])
     else:
         yield pack_place(place, traces=not options["no_traces"])
+
+
+def _with_fork_point(parcel: Parcel) -> Parcel:
+    """Let a service know where the run's branch left the main one; the record stays as it was measured."""
+    from qwenperf.cli.push_fork import fork_query
+
+    found = fork_query(parcel.commit, Path.cwd(), os.environ)
+    return replace(parcel, query={**parcel.query, **found}) if found else parcel
 
 
 def _foreign(place: Path, kind: str) -> Iterator[Parcel]:

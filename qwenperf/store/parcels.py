@@ -20,13 +20,17 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Parcel:
-    """A record and its files. ``files``: where each lies here, by its path within the run. ``removed``: secrets."""
+    """A record and its files. ``files``: where each lies here, by its path within the run. ``removed``: secrets.
+
+    ``query`` goes with the record and is no part of it; ``commit`` is what the record says of its own.
+    """
 
     name: str
     data: bytes
     files: Mapping[str, Path] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     removed: int = 0
+    commit: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -46,7 +50,9 @@ def pack(document: Mapping[str, Any], name: str, files: Mapping[str, Path] | Non
         data = json.dumps(clean, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{name} cannot be sent: {error}.") from error
-    return Parcel(name=name, data=data, files=dict(files or {}), query=query, removed=removed)
+    commit = clean.get("commit")
+    told = commit if isinstance(commit, Mapping) else {}
+    return Parcel(name=name, data=data, files=dict(files or {}), query=query, removed=removed, commit=told)
 
 
 def pack_place(place: Path, *, traces: bool = True) -> Parcel:

@@ -1,9 +1,9 @@
 """Real comparisons whose right answer is known, one after the other: `python -m benchmarks.verdicts.live`.
 
 Unchanged code on an idle machine and with one core kept busy, and code that is really 10% and 5% slower; what other
-tools say of the same. One comparison is a line in ``live.jsonl`` as soon as it is finished, and its pairs are rows of
-``pairs.csv``: started again, it goes on. ``--budget-minutes`` begins no comparison that would not end in time, and
-``--summary`` prints the tables.
+tools say of the same. One comparison is a line of its machine's log as soon as it is finished, and its pairs are rows
+of that machine's table: started again, it goes on. ``--budget-minutes`` begins no comparison that would not end in
+time, and ``--summary`` prints the tables, by machine and of all together.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from benchmarks.verdicts.live_asv import asv_continuous
 from benchmarks.verdicts.live_kinds import KINDS, SLOWDOWNS, Kind, decided, next_kind
 from benchmarks.verdicts.live_log import LiveLog, rows_of
+from benchmarks.verdicts.live_machines import log_of, logs, name_of, this_machine
 from benchmarks.verdicts.live_peers import pytest_benchmark
 from benchmarks.verdicts.live_tables import markdown
 from benchmarks.verdicts.live_try import Bench, conditions, line_of
@@ -45,10 +46,11 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run comparisons until all are done or time is up, or print the tables of those that are; return the exit code."""
     asked = _parser().parse_args(arguments)
-    log = _log(asked.out)
     if asked.summary:
-        print(markdown(log))  # noqa: T201 - the tables are what it is for
+        found = logs() if asked.out is None else {asked.out.name: _log(asked.out)}
+        print(markdown(found))  # noqa: T201 - the tables are what it is for
         return 0
+    log = _log(asked.out)
     signal.signal(signal.SIGTERM, _interrupt)
     os.environ.update(default_platform(os.environ))
     try:
@@ -71,6 +73,7 @@ def run(log: LiveLog, asked: argparse.Namespace) -> int:
     )  # fmt: skip
     options = PairOptions(rounds=asked.rounds, trial_s=asked.trial)
     plan = Plan(looks=tuple(int(part) for part in asked.looks.split(",")))
+    log.same_machine(this_machine())
     log.settings({"case": case.id, "rounds": asked.rounds, "trial_s": asked.trial, "looks": list(plan.looks)})
     log.mend()
     bench = Bench(
@@ -140,7 +143,7 @@ def _calibrated(bench: Bench, log: LiveLog, rounds: int) -> Bench:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.verdicts.live", description=__doc__)
-    parser.add_argument("--out", type=Path, help="folder of live.jsonl and pairs.csv (default: results/ and data/)")
+    parser.add_argument("--out", type=Path, help="folder of live.jsonl and pairs.csv (default: the machine's own)")
     parser.add_argument("--folder", type=Path, default=Path("profiles/verdicts"), help="where comparisons are kept")
     parser.add_argument("--budget-minutes", type=float, default=60.0, help="begin nothing that would not end by then")
     parser.add_argument(
@@ -149,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--peers", type=int, default=5, help="comparisons of each kind with pytest-benchmark beside")
     parser.add_argument("--asv", type=int, default=2, help="comparisons of each kind with `asv continuous` beside")
-    parser.add_argument("--summary", action="store_true", help="print the tables of what was measured")
+    parser.add_argument("--summary", action="store_true", help="print the tables of what was measured on each machine")
     parser.add_argument("--model", default="4x128")
     parser.add_argument("--prompt-length", type=int, default=16)
     parser.add_argument("--new-tokens", type=int, default=64)
@@ -169,7 +172,7 @@ def _count(text: str) -> tuple[str, int]:
 
 def _log(out: Path | None) -> LiveLog:
     if out is None:
-        return LiveLog(lines=HERE / "results" / "live.jsonl", pairs=HERE / "data" / "pairs.csv")
+        return log_of(name_of(this_machine()))
     return LiveLog(lines=out / "live.jsonl", pairs=out / "pairs.csv")
 
 

@@ -57,7 +57,7 @@ class LiveLog:
         Raises:
           UsageError: the file was begun with others; names them.
         """
-        begun = next((one["settings"] for one in self.read() if "settings" in one), None)
+        begun = self.begun()
         if begun is None:
             self._append({"settings": dict(wanted)})
             return
@@ -68,6 +68,27 @@ class LiveLog:
             raise UsageError(
                 f"{self.lines} was begun with {', '.join(other)}.", advice="Give another --out, or the same settings."
             )
+
+    def begun(self) -> dict[str, Any] | None:
+        """Return the settings that the file was begun with."""
+        return next((one["settings"] for one in self.read() if "settings" in one), None)
+
+    def same_machine(self, machine: Mapping[str, Any]) -> None:
+        """See that everything in the file is of ``machine``, by the fields that it names.
+
+        Raises:
+          UsageError: something is of another one; names what differs. Noise is a machine's own.
+        """
+        for one in self.tries():
+            other = [
+                f"{name} {one['machine'].get(name)}" for name in machine if one["machine"].get(name) != machine[name]
+            ]
+            if other:
+                here = ", ".join(f"{name} {value}" for name, value in machine.items())
+                raise UsageError(
+                    f"{self.lines} holds comparisons of another machine: {', '.join(other)}; this one has {here}.",
+                    advice="Leave --out away, which gives each machine files of its own, or name another folder.",
+                )
 
     def tries(self) -> list[dict[str, Any]]:
         """Return the comparisons that were finished."""
@@ -85,6 +106,7 @@ class LiveLog:
         """Append a line, and the pairs that belong to it."""
         if rows:
             new = not self.pairs.is_file()
+            self.pairs.parent.mkdir(parents=True, exist_ok=True)
             with self.pairs.open("a", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
                 if new:

@@ -21,8 +21,8 @@ CASES = 10
 PAIRS = 20
 CALM_SD = 0.05
 RECORDED = Path(__file__).parent / "data" / "aa_pairs.csv"
-OWN = Path(__file__).parent / "data" / "pairs.csv"
-"""Pairs of `live`, once it has run."""
+OWN = Path(__file__).parent / "data" / "pairs"
+"""Pairs of `live`, a table a machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,21 +69,24 @@ def recordings(path: Path = RECORDED) -> list[Recording]:
     return found
 
 
-def own_recordings(path: Path = OWN) -> list[Recording]:
-    """Return the first-stage pairs of unchanged code that `live` has recorded, one recording a kind; none before it."""
-    if not path.is_file():
-        return []
+def own_recordings(folder: Path = OWN) -> list[Recording]:
+    """Return the first-stage pairs of unchanged code that `live` has recorded, one recording a machine and kind."""
     found = []
-    for name in ("idle", "busy"):
-        pairs = [pair for pair in read_pairs(path) if pair.kind == name and pair.stage == 1]
-        if pairs:
-            sides = (np.stack([getattr(pair, side) for pair in pairs]) for side in ("base", "head"))
-            found.append(Recording(name=name, base=next(sides), head=next(sides)))
+    for path in sorted(folder.glob("*.csv")):
+        known = [pair for pair in read_pairs(path) if pair.stage == 1]
+        for kind in ("idle", "busy"):
+            pairs = [pair for pair in known if pair.kind == kind]
+            if pairs:
+                sides = (np.stack([getattr(pair, side) for pair in pairs]) for side in ("base", "head"))
+                found.append(Recording(name=f"{path.stem}, {kind}", base=next(sides), head=next(sides)))
     return found
 
 
 def scenarios() -> Mapping[str, Scenario]:
-    """Return every kind of noise by lot, the two that the lot tames without it, and both replays."""
+    """Return every kind of noise by lot, the two that the lot tames without it, and the replays.
+
+    A pull request's noise is of one recording: own pairs of two machines, or of idle and busy, are never mixed.
+    """
     kinds = [(kind, kind, True) for kind in KINDS]
     kinds += [(f"{kind}, no lot", kind, False) for kind in ("autoregressive", "drifting")]
     made = [

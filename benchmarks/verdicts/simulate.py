@@ -13,6 +13,7 @@ import platform
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -46,30 +47,40 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--noise", default="*", help="only the kinds of noise that match this glob")
+    parser.add_argument("--name", default="simulated", help="of both files")
     asked = parser.parse_args()
-    names = list(scenarios())
+    names = [name for name in scenarios() if fnmatchcase(name, asked.noise)]
+    if not names:
+        parser.error(f"no noise matches {asked.noise!r}: there is {'; '.join(scenarios())}")
     # A fork of a process in which JAX has started may deadlock.
     with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn")) as pool:
         made = pool.map(measure, names, [asked.count] * len(names), [asked.seed] * len(names))
         rows = dict(zip(names, made, strict=True))
-    calm = [one for one in recordings() if one.calm]
+    some = "" if asked.noise == "*" else f" --noise {asked.noise!r} --name {asked.name}"
     result = {
-        "command": f"python -m benchmarks.verdicts.simulate --count {asked.count} --seed {asked.seed}",
+        "command": f"python -m benchmarks.verdicts.simulate --count {asked.count} --seed {asked.seed}{some}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "on": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
         f"Python {platform.python_version()}, numpy {np.__version__}",
         "count": asked.count,
         "noise": rows,
-        "others": {
-            rule: {what: rate(hits, asked.count) for what, hits in found.items()}
-            for rule, found in alarms(calm, EFFECTS, asked.count, asked.seed).items()
-        },
+        "others": {} if some else others(asked.count, asked.seed),
     }
     asked.out.mkdir(parents=True, exist_ok=True)
     text = markdown(result)
-    (asked.out / "simulated.json").write_text(json.dumps(result, indent=1) + "\n")
-    (asked.out / "simulated.md").write_text(text)
+    (asked.out / f"{asked.name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    (asked.out / f"{asked.name}.md").write_text(text)
     print(text)  # noqa: T201 - the tables are what the command is for
+
+
+def others(count: int, seed: int) -> Mapping[str, Counts]:
+    """Return how often other rules raise an alarm on recorded calm processes."""
+    calm = [one for one in recordings() if one.calm]
+    return {
+        rule: {what: rate(hits, count) for what, hits in found.items()}
+        for rule, found in alarms(calm, EFFECTS, count, seed).items()
+    }
 
 
 def measure(name: str, count: int, seed: int) -> Mapping[str, Any]:

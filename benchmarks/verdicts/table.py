@@ -121,16 +121,12 @@ def markdown(result: Mapping[str, Any]) -> str:
             },
         )
     )
-    parts.append(
-        table(
-            "Other rules on recorded calm processes, base and head measured apart: alarms",
-            ("rule", "any of ten unchanged", "+5%", "+10%"),
-            {
-                name: [shown(row[what]) for what in ("unchanged", "+5%", "+10%")]
-                for name, row in result["others"].items()
-            },
-        )
-    )
+    rules = {
+        name: [shown(row[what]) for what in ("unchanged", "+5%", "+10%")] for name, row in result["others"].items()
+    }
+    if rules:
+        title = "Other rules on recorded calm processes, base and head measured apart: alarms"
+        parts.append(table(title, ("rule", "any of ten unchanged", "+5%", "+10%"), rules))
     return "\n".join(parts)
 
 

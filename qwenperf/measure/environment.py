@@ -37,7 +37,7 @@ def describe() -> dict[str, Any]:
     """Describe machine and software; starts the JAX backend to ask for its devices."""
     devices = jax.devices()
     return {
-        "cpu_model": _cpu_model(),
+        "cpu_model": cpu_model(),
         "machine": platform.machine(),
         "isa": _isa(),
         "cores": usable_cores(),
@@ -157,7 +157,8 @@ def _kilobytes(text: str) -> int:
     return int(match[1]) * 1024 ** " KMG".index(match[2] or " ") if match else 0
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """Return the processor's name, as the system tells it."""
     match = re.search(r"^(?:model name|Model|Processor)\s*:\s*(.+)$", _read(Path("/proc/cpuinfo")), re.MULTILINE)
     return match[1].strip() if match else platform.processor() or platform.machine()
 

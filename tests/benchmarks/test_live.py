@@ -19,7 +19,10 @@ from qwenperf.schema.records import Outcome, Verdict
 from qwenperf.stats.spending import Plan
 from qwenperf.workloads.case import Case, Workload
 
-MODULES = "live live_asv live_kinds live_log live_peers live_tables live_try read_pairs scenarios slowed table".split()
+MODULES = (
+    "live live_asv live_kinds live_log live_machines live_peers live_tables live_try read_pairs scenarios slowed table"
+).split()
+MACHINE = {"cpu_model": "Here 1", "cores": 2}
 CASE = Case(model="tiny", engine="cached", workload=Workload(prompt_length=4, new_tokens=8))
 
 
@@ -27,6 +30,15 @@ CASE = Case(model="tiny", engine="cached", workload=Workload(prompt_length=4, ne
 def parts(repository):
     sys.path.insert(0, str(repository))
     return SimpleNamespace(**{name: importlib.import_module(f"benchmarks.verdicts.{name}") for name in MODULES})
+
+
+@pytest.fixture
+def here(parts, monkeypatch):
+    """Run on the machine that comparisons are made up for; nothing of the process changes."""
+    monkeypatch.setattr(parts.live, "this_machine", lambda: MACHINE)
+    monkeypatch.setattr(parts.live, "own_code", lambda root: root)
+    monkeypatch.setattr(parts.live.signal, "signal", lambda *_: None)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
 
 
 @pytest.fixture
@@ -44,7 +56,7 @@ def make_record(ratios, outcome=Outcome.PASS):
         pairs.append(PairRecord(number=number, first="base", rounds=rounds, extra={"ready_s": 1.0}))
     stage = {"outcome": outcome.value}
     verdict = Verdict(gate="speed", outcome=outcome, summary="time", data={"stage_1": stage})
-    side = SideRecord(label="x", kind="same")
+    side = SideRecord(label="x", kind="same", environment=MACHINE)
     case = ComparedCase(id=CASE.id, verdicts=(verdict,))
     return ComparisonRecord(id="c", created_at="", base=side, head=side, cases=(case,), pairs=tuple(pairs))
 
@@ -100,9 +112,57 @@ def test_recorded_pairs_can_be_replayed(parts, log):
     """Those of unchanged code, as ratios of head to base."""
     add(parts, log, "idle", 1, [1.0, 1.1])
     add(parts, log, "slow-10", 1, [1.2])
-    (one,) = parts.scenarios.own_recordings(log.pairs)
-    assert one.name == "idle"
+    (one,) = parts.scenarios.own_recordings(log.pairs.parent)
+    assert one.name == "pairs, idle"
     assert one.pairs.tolist() == pytest.approx([0.0, np.log(1.1)], abs=1e-4)
+
+
+def test_pairs_of_two_machines_are_replayed_apart(parts, tmp_path, monkeypatch):
+    """A simulated pull request has the noise of one of them: here all of its pairs are of one size."""
+    for name, ratio in (("calm", 1.01), ("loud", 1.2)):
+        add(parts, parts.live_machines.log_of(name, tmp_path / "lines", tmp_path), "idle", 1, [ratio] * 3)
+    found = parts.scenarios.own_recordings(tmp_path)
+    assert [one.name for one in found] == ["calm, idle", "loud, idle"]
+    monkeypatch.setattr(parts.scenarios, "own_recordings", lambda: found)
+    made = parts.scenarios.scenarios()
+    for name, ratio in (("calm", 1.01), ("loud", 1.2)):
+        drawn = made[f"replay, own, {name}, idle"].draw(np.random.default_rng(0), 0.0)
+        assert np.abs(drawn) == pytest.approx(np.log(ratio), abs=1e-4)
+
+
+def test_machines_have_files_of_their_own(parts, tmp_path):
+    """Named after processor and cores; what is there is found again."""
+    name = parts.live_machines.name_of({"cpu_model": "Intel(R) Xeon(R) Processor @ 2.50GHz", "cores": 2})
+    assert name == "intel-xeon-2.50ghz-2-cores"
+    folders = tmp_path / "results" / "live", tmp_path / "data" / "pairs"
+    for one in (name, "amd-epyc-2-cores"):
+        add(parts, parts.live_machines.log_of(one, *folders), "idle", 1, [1.0])
+    found = parts.live_machines.logs(*folders)
+    assert list(found) == ["amd-epyc-2-cores", name]
+    assert all(len(parts.read_pairs.read_pairs(log.pairs)) == 1 for log in found.values())
+
+
+@pytest.mark.usefixtures("here")
+def test_a_log_of_another_machine_is_not_gone_on_with(parts, log, tmp_path, capsys):
+    """Its noise is another; what was measured there stays as it is."""
+    other = {"cpu_model": "Another 3000", "cores": 96}
+    add(parts, log, "idle", 1, [1.0], machine=other)
+    log.same_machine(other)
+    held = log.lines.read_text()
+    assert parts.live.main(["--out", str(tmp_path), "--count", "idle=1"]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "holds comparisons of another machine: cpu_model Another 3000, cores 96; this one has cpu_model Here 1, cores 2"
+        in said
+    )
+    assert log.lines.read_text() == held
+
+
+def test_every_log_is_of_the_machine_that_it_is_named_after(parts):
+    """Those that are kept here."""
+    for name, log in parts.live_machines.logs().items():
+        assert {parts.live_machines.name_of(one["machine"]) for one in log.tries()} == {name}
+        assert log.pairs.is_file()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +210,7 @@ def test_the_tables_count_alarms_and_misses_of_everybody(parts, log):
     add(parts, log, "idle", 1, [1.0] * 4, Outcome.FAIL, pytest_benchmark={"alarm": True, "seconds": 9.0})
     add(parts, log, "idle", 2, [1.0] * 4)
     add(parts, log, "slow-10", 1, [1.2] * 4, Outcome.INCONCLUSIVE)
-    text = parts.live_tables.markdown(log)
+    text = parts.live_tables.markdown({"here": log})
     lines = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in text.splitlines() if line.startswith("|")}
     assert "| unchanged, idle | 2 | 1 of 2 (1 to 99%) | 1 of 2 (1 to 99%) | 0 of 2 (0 to 84%)" in text
     assert "| unchanged, idle | 30 | 30 | 2 of 2 (16 to 100%) | 7.5 | 4 | 0.000 of 8 |" in text
@@ -163,6 +223,26 @@ def test_the_tables_count_alarms_and_misses_of_everybody(parts, log):
     assert "standard error of 0.4%; all its pairs together: +20.0%" in text
 
 
+def test_several_machines_have_tables_apiece_and_one_of_all(parts, tmp_path):
+    """Counts are added up; deviations are each machine's own; other settings are not counted together."""
+    logs = {name: parts.live_machines.log_of(name, tmp_path / "lines", tmp_path / "pairs") for name in ("a", "b")}
+    for log, outcome in zip(logs.values(), (Outcome.FAIL, Outcome.PASS), strict=True):
+        log.settings({"rounds": 6})
+        add(parts, log, "idle", 1, [1.0, 1.1], outcome, machine={"cpu_model": log.lines.stem, "cores": 2})
+    text = parts.live_tables.markdown(logs)
+    one, two, both = text.split("### ")[1:]
+    assert (one.splitlines()[0], two.splitlines()[0], both.splitlines()[0]) == ("a", "b", "All machines")
+    assert ("cpu_model a, cores 2" in one, "cpu_model b, cores 2" in two) == (True, True)
+    assert "| unchanged, idle | 1 | 1 of 1 (2 to 100%)" in one
+    assert "| unchanged, idle | 1 | 0 of 1 (0 to 97%)" in two
+    assert "| unchanged, idle | 2 | 1 of 2 (1 to 99%)" in both
+    assert "| 0.067 of 2; 0.067 of 2 |" in both
+    assert "| 10% on single runs | 0 of 2 (0 to 84%)" in both
+    logs["b"].lines.write_text(logs["b"].lines.read_text().replace('"rounds": 6', '"rounds": 4'))
+    assert "begun differently: {'rounds': 6}; {'rounds': 4}" in parts.live_tables.markdown(logs)
+
+
+@pytest.mark.usefixtures("here")
 def test_a_run_goes_on_where_it_stopped(parts, tmp_path, monkeypatch, capsys):
     """Comparisons that were finished are not made again; pytest-benchmark's trouble costs none of them."""
     made = []
@@ -176,9 +256,6 @@ def test_a_run_goes_on_where_it_stopped(parts, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(parts.live_try.Bench, "compare", compare)
     monkeypatch.setattr(parts.live, "pytest_benchmark", broken)
-    monkeypatch.setattr(parts.live, "own_code", lambda root: root)
-    monkeypatch.setattr(parts.live.signal, "signal", lambda *_: None)
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     none = ["--count", "busy=0", "--count", "slow-10=0", "--count", "slow-5=0", "--out", str(tmp_path), "--asv", "0"]
     assert parts.live.main([*none, "--count", "idle=2"]) == 0
     assert parts.live.main([*none, "--count", "idle=3"]) == 0
@@ -190,14 +267,12 @@ def test_a_run_goes_on_where_it_stopped(parts, tmp_path, monkeypatch, capsys):
     assert "| unchanged, idle | 3 | 0 of 3" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("here")
 def test_each_tool_beside_is_asked_so_often_a_kind_and_goes_on_where_it_stopped(parts, tmp_path, monkeypatch, capsys):
     """Of them asv takes longest, and is asked for a few tries alone; the tables count what it said."""
     monkeypatch.setattr(parts.live_try.Bench, "compare", lambda *_: (make_record([1.0, 1.0]), 12.0))
     monkeypatch.setattr(parts.live, "pytest_benchmark", lambda *_: {"alarm": False, "seconds": 1.0})
     monkeypatch.setattr(parts.live, "asv_continuous", lambda *_: {"alarm": True, "seconds": 60.0})
-    monkeypatch.setattr(parts.live, "own_code", lambda root: root)
-    monkeypatch.setattr(parts.live.signal, "signal", lambda *_: None)
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     none = ["--count", "busy=0", "--count", "slow-10=0", "--count", "slow-5=0", "--out", str(tmp_path)]
     for count in ("1", "4"):
         assert parts.live.main([*none, "--peers", "3", "--asv", "2", "--count", f"idle={count}"]) == 0
@@ -252,8 +327,9 @@ def test_what_was_cut_or_measured_nothing_is_counted_apart(parts, log):
     add(parts, log, "idle", 1, [1.0] * 4)
     add(parts, log, "idle", 2, [1.0] * 4, Outcome.SKIPPED)
     log.add({"cut": "idle", "seconds": 170.0, "pairs": 18})
-    assert "| unchanged, idle | 1 | 0 of 1 (0 to 97%)" in parts.live_tables.markdown(log)
-    assert "| 1 | 1 |" in parts.live_tables.markdown(log)
+    text = parts.live_tables.markdown({"here": log})
+    assert "| unchanged, idle | 1 | 0 of 1 (0 to 97%)" in text
+    assert "| 1 | 1 |" in text
     assert parts.live_kinds.next_kind({"idle": 2}, log.tries(), 1000.0) == "idle"
 
 

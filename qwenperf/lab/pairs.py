@@ -38,13 +38,17 @@ _MOST_REPEATS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions:
-    """How long things take: ``rounds`` of four trials a case and pair, each trial about ``trial_s``."""
+    """How long things take: ``rounds`` of four trials a case and pair, each trial about ``trial_s``.
+
+    ``anchors``: whether the kernels that no change touches are timed in between.
+    """
 
     rounds: int = 6
     trial_s: float = 0.1
     ready_limit_s: float = 600.0
     trial_limit_s: float = 120.0
     cores: int | None = None
+    anchors: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what no pair can follow.
@@ -170,7 +174,7 @@ class Pairs:
 
         The first pair also finds out how many requests make a trial, the same for both sides and for all pairs.
         """
-        for case in (*self.comparable(), *ANCHORS):
+        for case in self._timed():
             turns = 1 if case in self.repeats else 2
             seen = [self._ask(subject, case, 1)["wall_s"] for _ in range(turns) for subject in subjects.values()]
             fits = 1 if case in ANCHORS else round(self.options.trial_s / max(min(seen), 1e-6))
@@ -183,22 +187,30 @@ class Pairs:
             case.id for case in self.cases if all("error" not in side.get(case.id, {"error": ""}) for side in sides)
         )
 
+    def _timed(self) -> tuple[str, ...]:
+        """Return what is timed in every round."""
+        return (*self.comparable(), *(ANCHORS if self.options.anchors else ()))
+
     def _turns(self, draw: random.Random, first: str) -> Iterator[tuple[str, str]]:
         """Yield case and order: in every round each case once, in random order, and the anchors between."""
-        names = [*self.comparable(), *ANCHORS]
+        names = self._timed()
         orders = {name: _balanced(self.options.rounds, draw, first) for name in names}
         for number in range(self.options.rounds):
             for name in draw.sample(names, len(names)):
                 yield name, orders[name][number]
 
     def _round(self, case: str, order: str, subjects: Mapping[str, Subject]) -> RoundRecord:
-        before, wall, cpu = machine.steal_s(), [], []
+        trials, stolen, loads = [], [], []
         for letter in order:
-            told = self._ask(subjects["base" if letter == "A" else "head"], case, self.repeats[case])
-            wall.append(told["wall_s"])
-            cpu.append(told["cpu_s"])
-        steal = machine.steal_s() - before
-        return RoundRecord(order=order, wall_s=tuple(wall), cpu_s=tuple(cpu), steal_s=steal, load=machine.load())
+            before = machine.steal_s()
+            trials.append(self._ask(subjects["base" if letter == "A" else "head"], case, self.repeats[case]))
+            stolen.append(round(machine.steal_s() - before, 3))
+            loads.append(machine.load())
+        wall, cpu = (tuple(one[name] for one in trials) for name in ("wall_s", "cpu_s"))
+        by_trial = {"steal_s": stolen, "load": loads}
+        return RoundRecord(
+            order=order, wall_s=wall, cpu_s=cpu, steal_s=sum(stolen), load=loads[-1], extra={"trials": by_trial}
+        )
 
     def _ask(self, subject: Subject, case: str, repeats: int) -> Mapping[str, Any]:
         told = subject.ask({"case": case, "repeats": repeats}, self.options.trial_limit_s)

@@ -50,13 +50,22 @@ def measured(again):
 
 
 def test_a_pair_has_rounds_of_both_sides_and_of_the_anchors(measured):
-    """Each round is ABBA or BAAB, both equally often, with wall and CPU time of every trial."""
+    """Each round is ABBA or BAAB, both equally often, with wall and CPU time, load and stolen time of every trial."""
     _, pair = measured
     assert pair.failed is None
     assert set(pair.rounds) == {GOOD.id, *ANCHORS}
     for rounds in pair.rounds.values():
         assert sorted(one.order for one in rounds) == ["ABBA", "BAAB"]
         assert all(len(one.wall_s) == 4 and min(one.wall_s) > 0 and min(one.cpu_s) > 0 for one in rounds)
+        told = [one.extra["trials"] for one in rounds]
+        assert all(len(one["steal_s"]) == len(one["load"]) == 4 for one in told)
+        assert [sum(one["steal_s"]) for one in told] == [one.steal_s for one in rounds]
+
+
+def test_anchors_can_be_left_out_of_the_rounds(measured):
+    pairs, _ = measured
+    without = dataclasses.replace(pairs, options=dataclasses.replace(OPTIONS, anchors=False))
+    assert {name for name, _ in without._turns(random.Random(1), "base")} == {GOOD.id}
 
 
 def test_each_side_tells_what_does_not_depend_on_the_clock(measured):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -61,13 +61,15 @@ def read_summary(file: Path, new_tokens: int | None = None) -> Mapping[str, Any]
     Raises:
       RecordError: it cannot be read; names it.
     """
-    profile = xplane.read(file, _STEP_NAME)
-    ours = bool(profile.steps)
-    requests = None if ours else xplane.read(file, _REQUEST_NAME)
-    if requests is not None and requests.steps:
-        return {**summarize(requests, tokens_per_step=new_tokens or 1), "of": REQUESTS}
-    profile = profile if ours else xplane.read(file)
-    whole = ours and len(profile.steps) == 1 and new_tokens not in {None, _ONE_STEP}
+    profile = xplane.read(file)  # once, for a large one takes its time
+    ours, requests = (
+        tuple(step for step in profile.steps if step.name == name) for name in (_STEP_NAME, _REQUEST_NAME)
+    )
+    if requests and not ours:
+        whole_requests = replace(profile, steps=requests)
+        return {**summarize(whole_requests, tokens_per_step=new_tokens or 1), "of": REQUESTS}
+    whole = len(ours) == 1 and new_tokens not in {None, _ONE_STEP}
+    profile = replace(profile, steps=ours or profile.steps)
     return summarize(profile, tokens_per_step=new_tokens if whole and new_tokens else 1)
 
 

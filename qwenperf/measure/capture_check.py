@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ _ROOM = 0.8
 
 _FEW = 0.5
 """A step that shows less than this share of the usual operations has lost some, or is a step of another kind."""
+
+_LITTLE = 0.2
+"""A step whose operations take less than this share of the usual time has lost some: noise makes steps longer only."""
+
+_COVERED = 0.01
+"""Where operations run in less than this share of the steps, a reader has to know why."""
 
 _HIDDEN = 0.05
 """The share of the device's time inside CUDA graphs that is worth a remark."""
@@ -46,8 +53,8 @@ def checked(
 ) -> tuple[Path, dict[str, Any], tuple[Finding, ...]]:
     """Return the profile below ``saved``, its summary and remarks on it.
 
-    Steps that show far fewer operations than the others are tried again; where this is the ``last`` attempt the engine
-    may be made so, and they are a remark.
+    Steps that show far fewer operations than the others, or far less of their time, are tried again; where this is the
+    ``last`` attempt the engine may be made so, and they are a remark.
 
     Raises:
       BadCaptureError: there is none, or it does not show the ``done`` steps and work of the device.
@@ -69,10 +76,10 @@ def checked(
     except RecordError as error:
         raise BadCaptureError("trace-unreadable", error.message, "", retry_steps=done) from error
     _check(profile, done)
-    uneven = _uneven(profile)
+    summary = summarize(profile, tokens_per_step=tokens_per_step)
+    uneven = _uneven(profile, summary)
     if uneven and not last:
         raise uneven
-    summary = summarize(profile, tokens_per_step=tokens_per_step)
     remarks = ([uneven.finding()] if uneven else []) + _remarks(summary)
     return file, {**summary, "bytes": size}, tuple(remarks)
 
@@ -94,19 +101,28 @@ def _check(profile: xplane.Profile, done: int) -> None:
         raise BadCaptureError("trace-truncated", told, "Trace fewer steps.", retry_steps=fewer)
 
 
-def _uneven(profile: xplane.Profile) -> BadCaptureError | None:
-    """Return what is wrong where a step shows far fewer operations than is usual."""
+def _uneven(profile: xplane.Profile, summary: dict[str, Any]) -> BadCaptureError | None:
+    """Return what is wrong where a step shows far fewer operations, or far less of their time, than is usual."""
     starts = np.sort(np.concatenate([track.start_ps for track in profile.tracks]))
     begins, ends = (np.array([getattr(step, side) for step in profile.steps]) for side in ("start_ps", "end_ps"))
     counts = (np.searchsorted(starts, ends) - np.searchsorted(starts, begins)).tolist()
-    usual = statistics.median(counts)
-    few = [f"{number} ({count})" for number, count in enumerate(counts, start=1) if count < _FEW * usual]
+    return _thin("operations", "fewer", counts, _FEW, "{:g}".format) or _thin(
+        "of operations", "less", summary["step_busy_s"], _LITTLE, units.seconds
+    )
+
+
+def _thin(
+    what: str, less: str, seen: list[float], least: float, write: Callable[[float], str]
+) -> BadCaptureError | None:
+    """Return what is wrong where a step shows less than a share of what the median step does."""
+    usual = statistics.median(seen)
+    few = [f"{number} ({write(one)})" for number, one in enumerate(seen, start=1) if one < least * usual]
     if not few:
         return None
-    told = f"of {usual:g} operations in the median step the trace shows far fewer in step {', '.join(few[:3])}"
+    told = f"of {write(usual)} {what} in the median step the trace shows far {less} in step {', '.join(few[:3])}"
     told += f" and {len(few) - 3} more." if len(few) > 3 else "."
     advice = "Unless the engine works in some steps only, operations were lost: trace fewer steps."
-    return BadCaptureError("trace-uneven", told, advice, retry_steps=max(1, len(counts) // 2))
+    return BadCaptureError("trace-uneven", told, advice, retry_steps=max(1, len(seen) // 2))
 
 
 def _remarks(summary: dict[str, Any]) -> list[Finding]:
@@ -115,6 +131,11 @@ def _remarks(summary: dict[str, Any]) -> list[Finding]:
         finding("trace-remark", f"the profiler says: {text}", "See docs/traces.md.", Severity.NOTE)
         for text in summary["remarks"][:3]
     ]
+    covered = summary["device_busy_s"] / sum(summary["step_s"])
+    if covered < _COVERED:
+        told = f"operations cover {100 * covered:.2g}% of the time of the steps."
+        advice = "Either the host is slow (`qwenperf trace show` says at what), or the profiler did not record all."
+        found.append(finding("trace-uncovered", told, advice, Severity.NOTE))
     if summary["graphs"] and summary["graphs"]["share"] >= _HIDDEN:
         share = f"{summary['graphs']['share']:.0%}"
         told = f"{share} of the device's time is inside CUDA graphs: a trace does not tell their operations apart."

@@ -1,4 +1,4 @@
-"""A trace of a million events and 200 MB is summed up in bounded memory."""
+"""A trace of a million events and 200 MB, of anybody's steps, is summed up in bounded memory: as commands do it."""
 
 import json
 import os
@@ -15,9 +15,8 @@ import json, resource, sys
 from pathlib import Path
 cpu_s = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-from qwenperf.traces import xplane
-from qwenperf.traces.summary import summarize
-summary = summarize(xplane.read(Path(sys.argv[1]), "decode"))
+from qwenperf.cli.traced_case import read_summary
+summary = read_summary(Path(sys.argv[1]))
 peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 counts = {row["name"]: row["count"] for row in summary["operations"]}
 print(json.dumps({"peak": int(peak.split()[1]) * 1024, "steps": summary["steps"], "counts": counts}))
@@ -28,7 +27,7 @@ print(json.dumps({"peak": int(peak.split()[1]) * 1024, "steps": summary["steps"]
 def large(tmp_path, xspaces):
     """A CPU's profile, with the chatter of a thread pool and statistics that nobody reads, as in real ones."""
     plane, padding = xspaces.Plane("/host:CPU"), {f"_{index}": "x" * 40 for index in range(9)}
-    plane.line("python", [plane.event("decode", index * 100_000, 99_000, step_num=index) for index in range(10)])
+    plane.line("python", [plane.event("train", index * 100_000, 99_000, step_num=index) for index in range(10)])
     kinds = []
     for index in range(200):
         name = f"fusion.{index}"

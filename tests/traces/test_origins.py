@@ -6,7 +6,7 @@ import pytest
 
 from qwenperf.traces import costs
 from qwenperf.traces.hlo_proto import Computation, Instruction, Module, Shape, read_module
-from qwenperf.traces.origins import argument_path, origins
+from qwenperf.traces.origins import argument_path, of_tpu, origins
 from qwenperf.traces.wire import WireError
 
 ROWS, WIDTH, POSITIONS = 4, 32, 256
@@ -154,3 +154,12 @@ def test_numbers_in_key_paths_are_left_out(path, expected):
 def test_a_program_that_is_cut_is_an_error(module):
     with pytest.raises(WireError):
         read_module(module[: len(module) // 2])
+
+
+def test_a_tpu_s_copy_between_memories_is_a_copy_with_its_shapes():
+    """Its text names tiles and memory spaces, with brackets inside the tuple that it makes."""
+    made = "(f32[8,16]{1,0:T(8,128)S(5)}, f32[8,16]{1,0:T(8,128)}, u32[]{:S(2)})"
+    text = f"%copy-start.1 = {made} copy-start(f32[8,16]{{1,0:T(8,128)}} %p.1)"
+    told = of_tpu("copy-start.1", {"text": text, "hlo_category": "copy-start", "bytes_accessed": 1024})
+    assert (told.opcode, told.category, told.bytes) == ("copy-start", "copy", 1024)
+    assert told.shape == "(f32[8,16], f32[8,16], u32[])"

@@ -13,6 +13,7 @@ from qwenperf.report.html_facts import Fact, facts, shortened
 from qwenperf.report.html_signs import Sign, of_case, of_finding, of_verdict
 from qwenperf.report.html_stream import StreamView, stream_view
 from qwenperf.report.html_trace import TraceView, trace_view
+from qwenperf.report.measures import is_plain, reading, shown
 from qwenperf.report.speedup import value
 from qwenperf.report.terminal import said
 from qwenperf.schema.metrics import REGISTRY
@@ -141,7 +142,10 @@ def _brief(case: CaseRecord) -> str:
     speed, call = value(case, "decode_tokens_per_s"), value(case, "call_s")
     if speed is not None:
         return f"{units.significant(speed)} tokens/s"
-    return "" if call is None else f"{units.seconds(call)} a call"
+    if call is not None:
+        return f"{units.seconds(call)} a call"
+    first = next(iter(shown([case])), None) if is_plain(case) else None
+    return "" if first is None else f"{first} {reading(case.metrics[first])}"
 
 
 def _trace(case: CaseRecord) -> tuple[TraceView | None, str]:

@@ -13,7 +13,7 @@ from qwenperf.report.html_headline import Headline, run_headline
 from qwenperf.report.html_signs import BAD, DOUBT, Sign, of_case
 from qwenperf.report.ladder import ladder_report
 from qwenperf.report.speedup import speedup_lines
-from qwenperf.report.terminal import all_findings, group_title, legend, rung_table
+from qwenperf.report.terminal import all_findings, case_table, group_title, legend
 from qwenperf.report.unjudged import unjudged
 from qwenperf.schema.metrics import REGISTRY, MetricDefinition
 from qwenperf.schema.records import CaseRecord, RunRecord
@@ -121,15 +121,12 @@ def _tables(run: RunRecord, title: str, cases: Sequence[CaseRecord], anchors: Ma
         return
     links = [f"#{anchors[case.id]}" for case in cases]
     yield attempt("the table", lambda: _rungs(title, cases, links), _told)
-    yield attempt("the legend", lambda: _legend(cases), _told)
+    told = attempt("the legend", lambda: legend(cases), lambda why: why.text)
+    yield from [Note(text=told)] if told else []
 
 
 def _rungs(title: str, cases: Sequence[CaseRecord], links: Sequence[str]) -> Block:
-    return table(rung_table(cases), title, links)
-
-
-def _legend(cases: Sequence[CaseRecord]) -> Block:
-    return Note(text=legend(cases))
+    return table(case_table(cases), title, links)
 
 
 def _told(why: Note) -> Block:

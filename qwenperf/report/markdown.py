@@ -19,6 +19,7 @@ from qwenperf.report.html_blocks import table as data_of
 from qwenperf.report.html_headline import Headline, comparison_headline, run_headline
 from qwenperf.report.html_signs import FAIL, Sign, of_case, of_compared
 from qwenperf.report.markdown_text import code, line, prose, table
+from qwenperf.report.measures import is_plain, shown
 from qwenperf.report.terminal import all_findings
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import CaseRecord, Finding, Metric, Outcome, RunRecord, Severity, Verdict
@@ -84,7 +85,8 @@ def _warnings(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _run_table(run: RunRecord) -> Iterator[str]:
-    known = [name for name in _SPEEDS if any(name in case.metrics for case in run.cases)]
+    known: Sequence[str] = [name for name in _SPEEDS if any(name in case.metrics for case in run.cases)]
+    known = known or shown([case for case in run.cases if is_plain(case)])
     rows = [
         (
             code(case.id),
@@ -95,7 +97,8 @@ def _run_table(run: RunRecord) -> Iterator[str]:
         )
         for case in run.cases[:_MOST_CASES]
     ]
-    yield from table(("case", "verdict", *known, "compiles cold/steady", "tokens"), rows)
+    names = (name if name in _SPEEDS else prose(name) for name in known)
+    yield from table(("case", "verdict", *names, "compiles cold/steady", "tokens"), rows)
     yield from _left(len(run.cases))
 
 

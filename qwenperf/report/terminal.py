@@ -19,6 +19,7 @@ from qwenperf.report.cells import compiles, rung, tokens
 from qwenperf.report.claims import claims_report
 from qwenperf.report.extrapolated import LEGEND, is_extrapolated, marked
 from qwenperf.report.ladder import ladder_report
+from qwenperf.report.measures import TITLE, is_plain, left_out, measures_table
 from qwenperf.report.speedup import BASE_RUNG, speedup_lines, value
 from qwenperf.report.styles import STYLES
 from qwenperf.report.unjudged import unjudged
@@ -45,8 +46,8 @@ def run_report(run: RunRecord, places: Places) -> Iterator[RenderableType]:
         if run.suite in PLATFORMS:
             yield from ladder_report(run.suite, cases)
         else:
-            yield rung_table(cases)
-            yield Text(legend(cases), style="dim")
+            yield case_table(cases)
+            yield from (Text(line, style="dim") for line in (legend(cases),) if line)
         yield Text()
     yield from claims_report(run)
     yield from _lines(dict.fromkeys(said(case) for case in run.cases))
@@ -67,11 +68,18 @@ def groups(cases: Iterable[CaseRecord]) -> list[tuple[str, list[CaseRecord]]]:
 
 def group_title(case: CaseRecord) -> str:
     """Say in words what all cases of a table share."""
+    if is_plain(case):
+        return TITLE
     work = case.spec.get("workload")
     if not isinstance(work, Mapping):
         return case.id
     words = "{model}, {dtype}, batch {batch}, prompt {prompt_length}, {new_tokens} new tokens"
     return words.format_map({"model": case.spec.get("model", "?")} | dict(work))
+
+
+def case_table(cases: Sequence[CaseRecord]) -> Table:
+    """Return the table of cases of one title, a row a case: of engines, or of whatever was measured."""
+    return measures_table(cases, verdict_word) if all(map(is_plain, cases)) else rung_table(cases)
 
 
 def rung_table(cases: Sequence[CaseRecord]) -> Table:
@@ -117,6 +125,8 @@ def verdict_word(case: CaseRecord) -> Text:
 
 def legend(cases: Sequence[CaseRecord]) -> str:
     """Explain the columns under a table, with the roofline that MBU is a share of."""
+    if all(map(is_plain, cases)):
+        return left_out(cases)
     lines = ["tokens/s: steady decode. cold: the first request's, compiles counted.", "compiles: cold/steady."]
     rooflines = [case.evidence.roofline for case in cases if case.evidence.roofline]
     if any("approximate" in case.spec for case in cases):

@@ -21,7 +21,7 @@ def pages(samples, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     place = Place(folder="profiles/RUN", record="run.json", href=lambda path: f"./{path}")
     failed = samples.case(verdicts=(samples.FAILED,))
-    run = samples.run(failed, samples.case(LONG), samples.case(HOSTILE), samples.broken())
+    run = samples.run(failed, samples.case(LONG), samples.case(HOSTILE), samples.broken(), samples.plain())
     made = {
         "run": run_page(run, place),
         "comparison": comparison_page(samples.comparison(samples.compared(), samples.compared(LONG)), place),

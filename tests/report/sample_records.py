@@ -124,6 +124,12 @@ def broken(name=OTHER):
     )
 
 
+def plain(name="tests/test_parse.py::test_a_long_name_of_a_test[with-a-parameter-that-is-long-too]"):
+    """Return a case of another tool, which knows neither engines nor workloads."""
+    known = {name: metric(name, 1e-3) for name in ("call_s", "ttft_s", "itl_p50_s", "tpot_s", "request_s")}
+    return CaseRecord(id=name, spec={"name": name}, metrics=known)
+
+
 SPEED = Verdict(
     gate="speed",
     outcome=Outcome.FAIL,

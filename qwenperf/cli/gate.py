@@ -9,6 +9,7 @@ from rich.text import Text
 
 from qwenperf.cli.budget_file import budgets_line, find_budgets
 from qwenperf.cli.config import find_project
+from qwenperf.cli.earlier_traces import EarlierTraces
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.saved_run import read_run
@@ -32,7 +33,7 @@ def command(run: Path, budget_file: Path | None, inconclusive: str | None, as_js
     settings = project.settings({"inconclusive": inconclusive})
     budgets = find_budgets(project, budget_file)
     record, file = read_run(run)
-    judged = judge_run(record, budgets)
+    judged = EarlierTraces(out=file.parent.parent).explain(judge_run(record, budgets))
     with verdict_survives():
         if as_json:
             write_json(to_json(judged))

@@ -19,6 +19,9 @@ from qwenperf.traces.tokens import PerToken, Row, per_token
 _BEYOND = 1.05
 """Shares of the roofline above this say that the operation did not go to memory."""
 
+_PROGRAMS = 4
+"""Programs that a line names; an engine that runs operation by operation has dozens."""
+
 _SLOW_SHARE = 0.1
 """Slow steps that add less than this share of a token are not worth a line."""
 
@@ -67,9 +70,14 @@ def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None
         told = f"no annotated step: all times are of the whole trace, {units.seconds(seen.step_s)}; busy {busy} of it"
     dispatches = summary.get("dispatches")
     if isinstance(dispatches, Sequence) and dispatches:
-        programs = f"{sum(dispatches) / len(dispatches):.3g}"
-        told += f"; {programs} program{'' if programs == '1' else 's'} a step"
+        started = f"{sum(dispatches) / len(dispatches):.3g}"
+        told += f"; {started} program{'' if started == '1' else 's'} a step"
     yield _line(told)
+    programs = _by_program(seen)
+    if len(programs) > 1:
+        longest = ", ".join(f"{units.seconds(one)} in {name}" for name, one in programs[:_PROGRAMS])
+        more = f", {len(programs) - _PROGRAMS} more" if len(programs) > _PROGRAMS else ""
+        yield _line(f"by program: {longest}{more}")
     if isinstance(typical, int) and typical < steps:
         slow = f"{steps - typical} of them took twice the median or more and are left out below"
         yield _line(f"{slow}; they add {units.seconds(max(0.0, seen.slow_s))} to the mean")
@@ -80,6 +88,15 @@ def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None
         yield _line(f"{told}: {graphs.FLAG} in XLA_FLAGS shows them", "yellow")
     if timed_s:
         yield _line(f"without the profiler a token took {units.seconds(timed_s)}: {_timed(summary, timed)}")
+
+
+def _by_program(seen: PerToken) -> list[tuple[str, float]]:
+    """Return the seconds of a token that the listed operations of each program take, the longest first."""
+    sums: dict[str, float] = {}
+    for row in seen.rows:
+        if row.program:
+            sums[row.program] = sums.get(row.program, 0.0) + row.seconds
+    return sorted(sums.items(), key=lambda one: -one[1])
 
 
 def _timed(summary: Mapping[str, Any], timed: str) -> str:

@@ -55,6 +55,17 @@ def test_slow_steps_and_the_time_without_the_profiler_are_told():
     assert render(told).splitlines()[3].endswith("1.80 ms: whole requests, prefill included")
 
 
+def test_of_several_programs_it_is_told_what_each_takes():
+    """As in a whole request, whose prefill and loop are two; of one program there is nothing to tell."""
+    seen = summary()
+    (row,) = seen["operations"]
+    took = {"jit_prefill": 0.001, "jit_loop": 0.003}
+    seen["operations"] = [{**row, "program": name, "wall_s": wall_s} for name, wall_s in took.items()]
+    text = render(trace_report("case", seen, roofline=None, timed_s=None, top=5))
+    assert "\nby program: 750 us in jit_loop, 250 us in jit_prefill\n" in text
+    assert "by program" not in "".join(lines_of())
+
+
 def test_a_diff_names_both_cases_and_what_is_unexplained():
     found = diff(summary(), summary(wall_s=0.006), timed_base_s=0.001, timed_head_s=0.002)
     text = render(diff_report("a", "b", found, top=1))

@@ -43,6 +43,9 @@ from qwenperf.settings import read_size
 )
 @click.option("--oidc-audience", default=None, metavar="NAME", help="Audience of those (default: the public URL).")
 @click.option("--oidc-jwks-url", default=None, metavar="URL", help="The issuer's keys (default: where it says).")
+@click.option(
+    "--private-webhooks", is_flag=True, help="Let webhooks go to this network's own addresses, and to http://."
+)
 @click.option("--trust-forwarded", is_flag=True, help="Believe X-Forwarded-For: only behind a proxy that sets it.")
 @click.option("--secure-cookies", is_flag=True, help="Cookies for https only (default: if the public URL is https).")
 @json_option

@@ -122,7 +122,7 @@ def arrived_run(run: RunRecord, content: Content) -> ArrivedRun:
         content=content,
         run=_run_values(run, rows),
         cases=[_case_values(case) for case in run.cases],
-        verdicts=[value for case in run.cases for value in _verdict_values(case.id, case.verdicts)],
+        verdicts=[value for case in run.cases for value in verdict_values(case.id, case.verdicts)],
         points=rows.points,
     )
 
@@ -130,7 +130,7 @@ def arrived_run(run: RunRecord, content: Content) -> ArrivedRun:
 def judged(run: RunRecord) -> Values:
     """Return the parts of an ``ArrivedRun`` that gates decide, of a run that was judged anew."""
     rows = rows_of(run, run.id)
-    verdicts = [value for case in run.cases for value in _verdict_values(case.id, case.verdicts)]
+    verdicts = [value for case in run.cases for value in verdict_values(case.id, case.verdicts)]
     return {"run": _run_values(run, rows), "verdicts": verdicts}
 
 
@@ -187,7 +187,8 @@ def _case_values(case: CaseRecord) -> Values:
     }
 
 
-def _verdict_values(case: str, verdicts: Iterable[Verdict]) -> list[Values]:
+def verdict_values(case: str, verdicts: Iterable[Verdict]) -> list[Values]:
+    """Return verdicts on a case as rows."""
     return [
         {
             "case": words(case),
@@ -208,8 +209,8 @@ def arrived_comparison(comparison: ComparisonRecord, content: Content) -> Arrive
         raise RecordError(f"the comparison has {len(comparison.cases)} cases; {CASES_LIMIT} are taken.")
     for index, case in enumerate(comparison.cases):
         label(case.id, f"cases[{index}].id")
-    verdicts = _verdict_values("", comparison.verdicts)
-    verdicts += [value for case in comparison.cases for value in _verdict_values(case.id, case.verdicts)]
+    verdicts = verdict_values("", comparison.verdicts)
+    verdicts += [value for case in comparison.cases for value in verdict_values(case.id, case.verdicts)]
     return ArrivedComparison(
         name=name,
         content=content,

@@ -12,15 +12,18 @@ from sqlalchemy import Connection, Row
 
 from qwenperf.errors import QwenperfError
 from qwenperf.service.context import Service
-from qwenperf.service.db import files, projects, retention, uploads
+from qwenperf.service.db import files, notices, projects, retention, uploads
 from qwenperf.service.times import DAY_US, SECOND_US
 
 _LOG = logging.getLogger("qwenperf.service")
 
 
-_JUDGE_S = 0.25
+_JUDGE_S, _NOTIFY_S = 0.25, 5.0
 _REST = 4.0
 """How much longer than its work a thread rests."""
+
+_NOTICES_US = 30 * DAY_US
+"""For so long the log of deliveries says what became of a message."""
 
 
 class Jobs:
@@ -38,8 +41,14 @@ class Jobs:
             self._begin("sweep", lambda: sweep(self._service, self._stop), settings.sweep_s)
         if settings.sweep_s > 0 and settings.judge:
             from qwenperf.service.judging import judge_new
+            from qwenperf.service.judging_runs import judge_arrived
 
             self._begin("judge", lambda: judge_new(self._service), _JUDGE_S)
+            self._begin("judge-runs", lambda: judge_arrived(self._service), _JUDGE_S)
+        if settings.sweep_s > 0:
+            from qwenperf.service.notify import notify
+
+            self._begin("notify", lambda: notify(self._service), _NOTIFY_S)
 
     def stop(self) -> None:
         """End after the steps that are under way."""
@@ -78,6 +87,7 @@ def sweep(service: Service, stop: threading.Event | None = None) -> None:
     service.database.write(lambda connection: sweep_access(connection, now))
     _drop_uploads(service, now - service.settings.upload_expires_s * SECOND_US)
     _drop_orphans(service)
+    service.database.write(lambda connection: notices.forget(connection, now - _NOTICES_US))
     if service.settings.judge:
         from qwenperf.service.judging import find_stopped
 

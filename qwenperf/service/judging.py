@@ -1,5 +1,6 @@
 """Looks for changes in series whose points are new, and for series that have stopped; what is found is an alert.
 
+Only runs of a project's default branch count: what a branch changes is nobody's alert before it is merged.
 A change is confirmed when enough points show it: several of a timed metric, two of a deterministic one, which is exact
 and so may be told of, as open, at the first.
 """
@@ -49,7 +50,7 @@ def judge_new(service: Service) -> int:
     for row in rows:
         try:
             with service.database.read() as connection:
-                points = series.newest(connection, row.id, MOST)
+                points = series.newest(connection, row.id, MOST, row.default_branch)
             found = _changes(row, points)
             service.database.write(partial(_keep_changes, row=row, found=found, at=service.clock()))
         except ServiceUnavailableError:
@@ -71,6 +72,8 @@ def _keep_changes(connection: Connection, *, row: Row[Any], found: Sequence[aler
 
 def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
     """Return what became worse in a series and was neither taken back nor accepted."""
+    if not points:
+        return []
     known = Series(
         case=row.case,
         metric=row.metric,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from qwenperf.errors import RecordError
+from qwenperf.errors import RecordError, UsageError
 from qwenperf.formats.convert import OWN, read
 from qwenperf.formats.foreign import Told
 from qwenperf.formats.place import Document
 from qwenperf.gate.budget import parse as parse_budgets
 from qwenperf.gate.evaluate import judge_run
 from qwenperf.schema.codec import from_json, to_json
+from qwenperf.schema.hints import show
 from qwenperf.service.arrivals import ArrivedComparison, ArrivedRun, arrived_run, judged, pack, read_record, unpack
 
 VALUES_LIMIT = 2_000_000
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 Arrived = ArrivedRun | ArrivedComparison
 
 
@@ -37,6 +40,21 @@ def read_sent(data: bytes, kind: str, told: Told, budgets: str) -> Sequence[Arri
     if not runs:
         raise RecordError("the file holds no run.", advice="Was the benchmark run?")
     return [_judged(arrived_run(run, pack(to_json(run))), budgets) for run in runs]
+
+
+def forked(arrived: Arrived, fork_point: str, at: int | None) -> Arrived:
+    """Return what was sent with the commit at which its branch left the default one, and when that was made.
+
+    Raises:
+      UsageError: that is no commit, or only its time is told.
+    """
+    if not fork_point and at is None:
+        return arrived
+    if _COMMIT.fullmatch(fork_point) is None:
+        raise UsageError(f"fork_point is {show(fork_point)}.", advice="Give the commit's 7 to 64 hexadecimal digits.")
+    if isinstance(arrived, ArrivedComparison):
+        return arrived
+    return replace(arrived, run=arrived.run | {"fork_point": fork_point, "forked_at": at})
 
 
 def _check_number(data: bytes) -> None:

@@ -19,7 +19,9 @@ from qwenperf.service.db import projects
 from qwenperf.service.texts import project_name
 from qwenperf.service.writing_json import compact
 
-FIELDS = ("project", "title", "public", "quota_bytes", "retention_days", "owner", "repository", "budgets")
+FIELDS = (
+    "project", "title", "public", "quota_bytes", "retention_days", "owner", "repository", "budgets", "default_branch",
+)  # fmt: skip
 _MOST_DAYS = 36_500
 
 
@@ -99,9 +101,11 @@ def _values(document: dict[str, Any]) -> dict[str, Any]:
       UsageError: one of them is none that a project can have.
     """
     values: dict[str, Any] = {}
-    for name in ("title", "owner", "repository"):
+    for name in ("title", "owner", "repository", "default_branch"):
         if name in document:
             values[name] = _line(field_of(document, name, str), name)
+    if not values.get("default_branch", "main"):
+        raise UsageError("default_branch is empty.", advice="Name the branch that runs are judged on, such as main.")
     if "public" in document:
         values["public"] = field_of(document, "public", bool)
     if "quota_bytes" in document:

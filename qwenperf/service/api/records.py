@@ -14,13 +14,13 @@ from starlette.responses import Response
 
 from qwenperf.formats.foreign import Told
 from qwenperf.service.api import shapes
-from qwenperf.service.api.asked import body_of, cursor_of, part, project_for, text_of, whole_of
+from qwenperf.service.api.asked import body_of, cursor_of, part, project_for, text_of, time_of, whole_of
 from qwenperf.service.arrivals import ArrivedRun
 from qwenperf.service.auth.identity import Identity
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.db import comparisons, files, points, runs
 from qwenperf.service.problems import NotFoundError
-from qwenperf.service.reading import Arrived, read_sent
+from qwenperf.service.reading import Arrived, forked, read_sent
 from qwenperf.service.times import iso
 
 _LARGE = 2_000_000
@@ -50,7 +50,9 @@ def _take(request: Request, service: Service, identity: Identity, project: Row[A
     told = Told(
         modified_at=said["modified_at"] or iso(at), at=said["measured_at"], commit=said["commit"], suite=said["suite"]
     )
+    fork_point, at_fork = text_of(request, "fork_point") or "", time_of(request, "forked_at")
     arrived = read_sent(data, text_of(request, "format") or "", told, project.budgets)
+    arrived = [forked(one, fork_point, at_fork) for one in arrived]
 
     def work(connection: Connection) -> list[bool]:
         return [_keep(connection, project, one, at, identity.name) for one in arrived]

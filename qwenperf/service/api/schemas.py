@@ -8,6 +8,7 @@ from qwenperf.schema.judged import Outcome
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.service.api.operations import flag, many, maybe, named, real, text, thing, whole
 from qwenperf.service.db.alerts import STATES
+from qwenperf.service.db.notices import STATES as DELIVERY_STATES
 
 _TIME = text("ISO 8601, UTC.", format="date-time")
 _INTERVAL = maybe({"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2})
@@ -22,7 +23,8 @@ _OUTCOME = text(enum=[*(str(one) for one in Outcome), ""])
 _SIDE = thing(label=text(), commit=text())
 _RUN: dict[str, Any] = {
     "run": text(), "sha256": text(), "suite": text(), "at": _TIME, "measured_at": _TIME, "committed_at": maybe(_TIME),
-    "commit": text(), "branch": text(), "environment": text("Equal means comparable."), "cases": whole(),
+    "commit": text(), "branch": text(), "fork_point": text("Where it left the default branch; empty on that."),
+    "environment": text("Equal means comparable."), "cases": whole(),
     "failed": whole("Cases that were not measured."), "outcome": _OUTCOME, "interrupted": flag(), "received_at": _TIME,
     "pushed_by": text(),
 }  # fmt: skip
@@ -36,7 +38,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Status": thing(status=text()),
     "Project": thing(
         project=text(), title=text(), public=flag(), quota_bytes=whole(), used_bytes=whole(),
-        retention_days=maybe(whole()), owner=text(), repository=text(), created_at=_TIME,
+        retention_days=maybe(whole()), owner=text(), repository=text(), default_branch=text(),
+        created_at=_TIME,
     ),
     "Received": thing(
         records=many(thing(
@@ -81,9 +84,17 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         {"path": text()}, upload=maybe(text()), offset=whole(), size=whole(), complete=flag()
     ),
     "Alert": thing(
-        case=maybe(text()), metric=maybe(text()), kind=text(), state=text(enum=list(STATES)), family=text(),
-        owner=text(), run=maybe(text()), at=_TIME, before=maybe(real()), after=maybe(real()), ratio=maybe(real()),
-        summary=text(), created_at=_TIME,
+        case=maybe(text()), metric=maybe(text()), kind=text(), gate=text("That fails, or nothing."),
+        state=text(enum=list(STATES)), family=text(), owner=text(), run=maybe(text()), at=_TIME,
+        before=maybe(real()), after=maybe(real()), ratio=maybe(real()), summary=text(), created_at=_TIME,
+    ),
+    "Webhook": thing(
+        {"secret": maybe(text("Signs messages. Shown this once, where the service made it."))},
+        address=text("Without path and query."), created_at=_TIME, created_by=text(),
+    ),
+    "Delivery": thing(
+        delivery=text("The same for each try."), event=text(), state=text(enum=list(DELIVERY_STATES)), tries=whole(),
+        problem=text("Of the last try."), next_at=maybe(_TIME), created_at=_TIME, updated_at=_TIME,
     ),
     "Accepted": thing(
         case=text(), metric=text(), run=text(), reason=text(), accepted_by=text(), created_at=_TIME

@@ -39,6 +39,7 @@ def project(row: Row[Any]) -> Json:
         "retention_days": row.retention_days,
         "owner": row.owner,
         "repository": row.repository,
+        "default_branch": row.default_branch,
         "created_at": iso(row.created_at),
     }
 
@@ -54,6 +55,7 @@ def run(row: Row[Any]) -> Json:
         "committed_at": None if row.committed_at is None else iso(row.committed_at),
         "commit": row.commit,
         "branch": row.branch,
+        "fork_point": row.fork_point,
         "environment": row.environment,
         "cases": row.cases,
         "failed": row.failed,
@@ -171,6 +173,7 @@ def alert(row: Row[Any]) -> Json:
         "case": row.case,
         "metric": row.metric,
         "kind": row.kind,
+        "gate": row.gate,
         "state": row.state,
         "family": row.family,
         "owner": row.owner,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qwenperf.formats.convert import READABLE
-from qwenperf.service.api import badges, changes, export, health, projects, records, series, uploads
+from qwenperf.service.api import badges, changes, export, health, projects, records, series, uploads, webhooks
 from qwenperf.service.api.operations import (
     CURSOR,
     LIMIT,
@@ -41,6 +41,7 @@ def _told(name: str, about: str, schema: dict[str, Any] | None = None, *, requir
 _OPTIONAL: dict[str, Any] = {
     "title": text(maxLength=200), "public": flag("Everybody may read."), "quota_bytes": whole(minimum=0),
     "retention_days": maybe(whole(minimum=1)), "owner": text(maxLength=200), "repository": text(maxLength=200),
+    "default_branch": text("Runs on it are judged over time; others are compared with it.", minLength=1, maxLength=200),
     "budgets": {"type": "object", "description": "The table [tool.qwenperf.budgets]; runs are judged by it."},
 }  # fmt: skip
 _NEW_PROJECT = thing(_OPTIONAL, project=text(pattern="^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"))
@@ -48,6 +49,10 @@ _FILE = thing(path=text(maxLength=400), sha256=text(pattern="^[0-9a-f]{64}$"), s
 _CHANGE = thing(
     case=text(), metric=text(), run=text("Where the change begins."),
     reason=text(minLength=1, maxLength=changes.REASON_LIMIT),
+)  # fmt: skip
+_WEBHOOK = thing(
+    {"secret": text("Left out, one is made.", minLength=webhooks.SECRET_LEAST, maxLength=webhooks.SECRET_MOST)},
+    url=text("https://HOST/PATH"),
 )  # fmt: skip
 _SERIES_OF = (
     _told("case", "Of this case.", required=True),
@@ -59,6 +64,8 @@ _SENT = (
     _told("measured_at", "When another tool measured.", _TIME),
     _told("commit", "What another tool measured."),
     _told("suite", "Name of another tool's suite."),
+    _told("fork_point", "Commit at which the run's branch left the default one.", text(pattern="^[0-9a-f]{7,64}$")),
+    _told("forked_at", "When that commit was made.", _TIME),
 )
 _OFFSET = Parameter(
     name=uploads.OFFSET, schema=whole(minimum=0), about="Offset of the first byte sent.", place="header", required=True
@@ -80,8 +87,8 @@ OPERATIONS = (
     ),
     Operation(
         id="changeProject", method="PATCH", path=_PROJECT, handler=projects.change, scope="admin",
-        about="Change title, visibility, quota, retention, owner, repository or budgets.", body=thing(_OPTIONAL),
-        answers={200: named("Project")}, problems=(413, 415, 422),
+        about="Change title, visibility, quota, retention, owner, repository, default branch or budgets.",
+        body=thing(_OPTIONAL), answers={200: named("Project")}, problems=(413, 415, 422),
     ),
     Operation(
         id="sendRun", method="POST", path=f"{_PROJECT}/runs", handler=records.send, scope="push", parameters=_SENT,
@@ -205,6 +212,24 @@ OPERATIONS = (
         id="acceptChange", method="POST", path=f"{_PROJECT}/accepted", handler=changes.accept, scope="admin",
         about="Accept a change: what a series does from a run on is what is expected of it.", body=_CHANGE,
         answers={201: named("Accepted")}, problems=(413, 415, 422),
+    ),
+    Operation(
+        id="getWebhook", method="GET", path=f"{_PROJECT}/webhook", handler=webhooks.show, scope="admin",
+        about="Where messages about alerts go.", answers={200: named("Webhook")},
+    ),
+    Operation(
+        id="setWebhook", method="PUT", path=f"{_PROJECT}/webhook", handler=webhooks.put, scope="admin",
+        about="Send messages about alerts to an address, signed; the first is a ping.", body=_WEBHOOK,
+        answers={200: named("Webhook")}, problems=(413, 415, 422),
+    ),
+    Operation(
+        id="removeWebhook", method="DELETE", path=f"{_PROJECT}/webhook", handler=webhooks.remove, scope="admin",
+        about="Send no more messages; what waits is given up.", answers={204: None},
+    ),
+    Operation(
+        id="listDeliveries", method="GET", path=f"{_PROJECT}/deliveries", handler=webhooks.deliveries, scope="admin",
+        about="What became of messages to the webhook, the latest first; for 30 days.", parameters=(LIMIT,),
+        answers={200: thing(deliveries=many(named("Delivery")))}, problems=(422,),
     ),
     Operation(
         id="getBadge", method="GET", path=f"{_PROJECT}/badge.svg", handler=badges.show, scope="read",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
 
 from qwenperf.service.db.tables import accepted, alerts, points, runs, series
 from qwenperf.service.problems import NotFoundError
@@ -21,15 +21,20 @@ def recent(
     connection: Connection, project_id: int, *, state: str | None = None, limit: int = 200
 ) -> Sequence[Row[Any]]:
     """Return alerts with the names of their series and run, the latest first."""
-    query = (
-        select(alerts, series.c.case, series.c.metric, series.c.unit, series.c.direction, runs.c.name.label("run"))
-        .select_from(alerts.outerjoin(series, series.c.id == alerts.c.series_id))
-        .outerjoin(runs, runs.c.id == alerts.c.run_id)
-        .where(alerts.c.project_id == project_id)
-    )
+    query = named().where(alerts.c.project_id == project_id)
     if state is not None:
         query = query.where(alerts.c.state == state)
     return connection.execute(query.order_by(alerts.c.at.desc(), alerts.c.id.desc()).limit(limit)).all()
+
+
+def named(*more: ColumnElement[Any]) -> Select[Any]:
+    """Return the question for alerts with the names of their series or case and of their run, and for ``more``."""
+    case = func.coalesce(series.c.case, func.nullif(alerts.c.case_name, "")).label("case")
+    return (
+        select(alerts, case, series.c.metric, series.c.unit, series.c.direction, runs.c.name.label("run"), *more)
+        .select_from(alerts.outerjoin(series, series.c.id == alerts.c.series_id))
+        .outerjoin(runs, runs.c.id == alerts.c.run_id)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: in
     record = connection.execute(_INSERT_RECORD, {"body": content.body, "size": content.size}).scalar_one()
     values = arrived.run | {
         "project_id": project_id, "name": arrived.name, "sha256": content.sha256, "received_at": at, "pushed_by": by,
-        "record_id": record,
+        "record_id": record, "judged": False,
     }  # fmt: skip
     run_id: int = connection.execute(_INSERT_RUN, values).scalar_one()
     if arrived.cases:

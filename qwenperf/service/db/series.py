@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, select
 
+from qwenperf.service.db.main_line import on_main
 from qwenperf.service.db.tables import accepted, points, projects, runs, series
 
 POINTS_LIMIT = 10_000
@@ -100,16 +101,19 @@ def _joined(wanted: Wanted) -> Any:
     return points.join(runs, runs.c.id == points.c.run_id)
 
 
-def newest(connection: Connection, series_id: int, count: int) -> Sequence[Row[Any]]:
-    """Return the last ``count`` points of a series, or a few more of the same moment, oldest first."""
-    mine = select(points.c.at).where(points.c.series_id == series_id).order_by(points.c.at.desc())
-    first = connection.execute(mine.offset(count - 1).limit(1)).scalar()
-    return _points(connection, _inside(series_id, Wanted(start=first)))
+def newest(connection: Connection, series_id: int, count: int, branch: str) -> Sequence[Row[Any]]:
+    """Return the last ``count`` points of a series on the default branch of its project, oldest first."""
+    query = _selected().where(points.c.series_id == series_id, on_main(branch))
+    rows: Sequence[Any] = connection.execute(
+        query.order_by(points.c.at.desc(), points.c.run_id.desc()).limit(count)
+    ).all()
+    return rows[::-1]
 
 
 def unjudged(connection: Connection, limit: int) -> Sequence[Row[Any]]:
-    """Return series that have other points than when they were judged, with the owner of their project."""
-    query = select(series, projects.c.owner).join(projects, projects.c.id == series.c.project_id)
+    """Return series that have other points than when they were judged, with owner and branch of their project."""
+    query = select(series, projects.c.owner, projects.c.default_branch)
+    query = query.join(projects, projects.c.id == series.c.project_id)
     return connection.execute(query.where(series.c.points != series.c.judged).limit(limit)).all()
 
 
@@ -129,20 +133,19 @@ def arrivals(connection: Connection, series_id: int, count: int) -> Sequence[int
 
 
 def _points(connection: Connection, inside: ColumnElement[bool]) -> Sequence[Row[Any]]:
-    why = and_(accepted.c.series_id == points.c.series_id, accepted.c.run_id == points.c.run_id)
-    query = (
-        select(
-            points.c.at, points.c.value, points.c.low, points.c.high, points.c.samples, points.c.run_id,
-            runs.c.name.label("run"),
-            runs.c.commit, runs.c.branch, runs.c.environment, runs.c.measured_at, runs.c.committed_at,
-            accepted.c.reason.label("accepted"),
-        )
-        .select_from(points.join(runs, runs.c.id == points.c.run_id).outerjoin(accepted, why))
-        .where(inside)
-        .order_by(points.c.at, points.c.run_id)
-    )  # fmt: skip
+    query = _selected().where(inside).order_by(points.c.at, points.c.run_id)
     rows: Sequence[Any] = connection.execute(query).all()
     return rows
+
+
+def _selected() -> Select[Any]:
+    why = and_(accepted.c.series_id == points.c.series_id, accepted.c.run_id == points.c.run_id)
+    return select(
+        points.c.at, points.c.value, points.c.low, points.c.high, points.c.samples, points.c.run_id,
+        runs.c.name.label("run"),
+        runs.c.commit, runs.c.branch, runs.c.environment, runs.c.measured_at, runs.c.committed_at,
+        accepted.c.reason.label("accepted"),
+    ).select_from(points.join(runs, runs.c.id == points.c.run_id).outerjoin(accepted, why))  # fmt: skip
 
 
 def _buckets(

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    true,
 )
 
 metadata = MetaData()
@@ -58,6 +59,8 @@ projects = Table(
     _text("repository"),
     # [tool.qwenperf.budgets] as JSON; empty where runs are judged by the budgets they bring.
     _text("budgets"),
+    # What is judged over time is this branch; others are compared with it.
+    _text("default_branch", default="main"),
     _time("created_at"),
 )  # fmt: skip
 
@@ -88,9 +91,15 @@ runs = Table(
     Column("interrupted", Boolean, nullable=False),
     _time("received_at"),
     _text("pushed_by"),
+    # The commit at which its branch left the default one, and when that was made, as whoever pushed it says.
+    _text("fork_point"),
+    _time("forked_at", nullable=True),
+    # Whether it was looked at since it arrived: beside its fork point, or for gates that fail.
+    Column("judged", Boolean, nullable=False, server_default=true()),
     UniqueConstraint("project_id", "name", name="runs_name"),
     UniqueConstraint("project_id", "sha256", name="runs_content"),
     Index("runs_order", "project_id", "at"),
+    Index("runs_unjudged", "judged", "id"),
 )  # fmt: skip
 
 cases = Table(
@@ -192,6 +201,12 @@ alerts = Table(
     Column("after", Float(53), nullable=True),
     Column("ratio", Float(53), nullable=True),
     _text("summary"),
+    # Of a gate that fails, which is of a case and an environment and of no series.
+    _text("gate"),
+    _text("case_name"),
+    _text("environment"),
+    # The state that the project's webhook was told last.
+    _text("told"),
     _time("created_at"),
     _time("updated_at"),
     UniqueConstraint("series_id", "kind", "run_id", name="alerts_once"),
@@ -324,4 +339,32 @@ oidc_policies = Table(
     _time("created_at"),
     _text("created_by"),
     Index("oidc_policies_project", "project_id"),
+)  # fmt: skip
+
+webhooks = Table(
+    "webhooks", metadata,
+    Column("project_id", _ID, ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    _text("url", default=None),
+    # Signs messages, so it is kept as it is; no answer and no log has it.
+    _text("secret", default=None),
+    _time("created_at"),
+    _text("created_by"),
+)  # fmt: skip
+
+deliveries = Table(
+    "deliveries", metadata,
+    _id(),
+    _ref("project_id", "projects"),
+    # By which the receiver knows a message that it has already.
+    Column("name", String(36), nullable=False, unique=True),
+    _text("event"),
+    _text("body"),
+    _text("state"),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    _text("problem"),
+    _time("next_at"),
+    _time("created_at"),
+    _time("updated_at"),
+    Index("deliveries_due", "state", "next_at"),
+    Index("deliveries_project", "project_id", "id"),
 )  # fmt: skip

@@ -1,0 +1,89 @@
+"""Alerts of gates that fail on a project's default branch: of a case in one environment, until the gate is kept again.
+
+One red run asks, as *open*; the next red one confirms. What somebody dismissed stays so until the gate is kept, and
+only then may it be told anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from qwenperf.schema.records import Outcome
+from qwenperf.service.db.alerts import ACCEPTED, CONFIRMED, DISMISSED, OPEN, RESOLVED
+from qwenperf.service.db.main_line import on_main
+from qwenperf.service.db.tables import alerts, runs, verdicts
+from qwenperf.service.texts import words
+
+GATE = "gate"
+_CURRENT = (OPEN, CONFIRMED, ACCEPTED, DISMISSED)
+_KEPT = (Outcome.PASS, Outcome.IMPROVED)
+_Key = tuple[str, str]
+
+
+def projects_in_alarm(connection: Connection) -> set[int]:
+    """Return the projects in which a gate failed and was not kept since."""
+    query = select(alerts.c.project_id).where(alerts.c.kind == GATE, alerts.c.state.in_(_CURRENT)).distinct()
+    return set(connection.execute(query).scalars())
+
+
+def follow(connection: Connection, run: Row[Any], at: int) -> None:
+    """Raise, confirm and resolve alerts by the verdicts on ``run``, a run of the default branch with its owner.
+
+    A run that is older than one which was looked at before says nothing of how things are now.
+    """
+    if _is_overtaken(connection, run):
+        return
+    current = _current(connection, run)
+    for key, verdict in _said(connection, run.id).items():
+        known = current.get(key)
+        if verdict.outcome == Outcome.FAIL:
+            _red(connection, run, verdict, known, at)
+        elif verdict.outcome in _KEPT and known is not None:
+            mine = alerts.c.id == known.id
+            connection.execute(update(alerts).where(mine).values(state=RESOLVED, updated_at=at))
+
+
+def _is_overtaken(connection: Connection, run: Row[Any]) -> bool:
+    later = (runs.c.at > run.at) | ((runs.c.at == run.at) & (runs.c.id > run.id))
+    query = select(runs.c.id).where(
+        runs.c.project_id == run.project_id, later, runs.c.id != run.id, runs.c.judged.is_(True),
+        runs.c.environment == run.environment, runs.c.suite == run.suite, on_main(run.default_branch),
+    )  # fmt: skip
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def _current(connection: Connection, run: Row[Any]) -> Mapping[_Key, Row[Any]]:
+    query = select(alerts).where(
+        alerts.c.project_id == run.project_id, alerts.c.kind == GATE, alerts.c.environment == run.environment,
+        alerts.c.state.in_(_CURRENT),
+    )  # fmt: skip
+    return {(row.case_name, row.gate): row for row in connection.execute(query)}
+
+
+def _said(connection: Connection, run_id: int) -> Mapping[_Key, Row[Any]]:
+    """Return what gates said by case and gate, a failure before anything else."""
+    found: dict[_Key, Row[Any]] = {}
+    for row in connection.execute(select(verdicts).where(verdicts.c.run_id == run_id).order_by(verdicts.c.id)):
+        known = found.get((row.case, row.gate))
+        if known is None or known.outcome != Outcome.FAIL:
+            found[row.case, row.gate] = row
+    return found
+
+
+def _red(connection: Connection, run: Row[Any], verdict: Row[Any], known: Row[Any] | None, at: int) -> None:
+    told = words(f"{verdict.gate} fails in run {run.name}: {verdict.summary}")
+    if known is None:
+        values = {
+            "project_id": run.project_id, "run_id": run.id, "kind": GATE, "state": OPEN, "owner": run.owner,
+            "at": run.at, "summary": told, "gate": verdict.gate, "case_name": verdict.case,
+            "environment": run.environment, "created_at": at, "updated_at": at,
+            # What begins at one commit, or else at one run, has one cause more often than not.
+            "family": run.commit or run.name,
+        }  # fmt: skip
+        connection.execute(insert(alerts).values(**values))
+    elif known.state in {OPEN, CONFIRMED} and known.run_id != run.id:
+        mine = alerts.c.id == known.id
+        connection.execute(update(alerts).where(mine).values(state=CONFIRMED, summary=told, updated_at=at))

@@ -1,0 +1,48 @@
+"""Databases of earlier versions come along with their rows."""
+
+import pytest
+from alembic import command
+from sqlalchemy import create_engine, text
+
+from qwenperf.service.db import upgrade as upgrading
+from qwenperf.service.db.database import Database
+from qwenperf.service.db.main_line import unjudged
+from qwenperf.service.db.projects import by_name
+
+
+@pytest.fixture
+def first(tmp_path):
+    """A SQLite database as the first version made it, with a project and a run."""
+    url = f"sqlite:///{tmp_path / 'old.sqlite'}"
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        config = upgrading._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        connection.execute(
+            text("INSERT INTO projects (name, public, quota_bytes, created_at) VALUES ('demo', 0, 1, 1)")
+        )
+        connection.execute(text("INSERT INTO records (body, size) VALUES (x'00', 1)"))
+        connection.execute(
+            text(
+                "INSERT INTO runs (project_id, name, sha256, record_id, at, measured_at, cases, failed, interrupted, "
+                "received_at) VALUES (1, 'r', 'x', 1, 1, 1, 0, 0, 0, 1)"
+            )
+        )
+    engine.dispose()
+    return url
+
+
+def test_runs_of_the_first_version_are_of_no_branch_and_judged(first):
+    """What was red then is no alert of today; the default branch is main."""
+    assert upgrading.upgrade(first)[0] == "0001"
+    database = Database(first, pool_size=2)
+    try:
+        with database.read() as connection:
+            assert unjudged(connection, 10) == []
+            row = by_name(connection, "demo")
+            assert row is not None
+            assert row.default_branch == "main"
+            assert connection.execute(text("SELECT fork_point FROM runs")).scalar() == ""
+    finally:
+        database.close()

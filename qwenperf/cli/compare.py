@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ import click
 from rich.text import Text
 
 from qwenperf.cli.compare_cases import (
+    CHOSEN,
     case_arguments,
     check_known,
+    chosen_arguments,
     looks,
     named_values,
     number,
@@ -71,7 +74,12 @@ _ONE_OR_MORE, _ABOVE_0 = click.IntRange(min=1), click.FloatRange(min=0, min_open
 )
 @click.option("--cores", type=_ONE_OR_MORE, metavar="N", help="Pin both sides to the first N cores.")
 @click.option("--all-pairs", is_flag=True, help="Measure all pairs, also when every case is decided.")
-@click.option("--rerun-failed", type=named_path, metavar="COMPARISON", help="Only cases that did not pass in this one.")
+@click.option(
+    "--rerun-failed",
+    type=named_path,
+    metavar="COMPARISON",
+    help="Only cases that did not pass in this one.",
+)
 @click.option("--alias", "aliases", metavar="OLD=NEW", multiple=True, help="A case that was renamed.")
 @click.option(
     "--out", type=named_path, metavar="DIR", help="Where the folder of the comparison goes (default: profiles)."
@@ -125,7 +133,7 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
         options = PairOptions(rounds=flags["rounds"], trial_s=flags["trial_s"], cores=cores)
         varies = ["jax", "jaxlib", "libtpu", "python"] if flags["jax"] else []
         facts = {
-            "plan": {"margins": margins, "aa": flags["aa"], "varies": varies},
+            "plan": {"margins": margins, "aa": flags["aa"], "varies": varies, CHOSEN: chosen_arguments(flags)},
             "extra": {"same_code": same_code(base, head)},
         }
         comparison = Comparison(
@@ -138,28 +146,35 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
         return judged, folder / "comparison.json"
 
     record, file = compare(flags["cores"])
-    lines = _sight_lines(record, plan, compare if flags["cores"] is None else None) if flags["aa"] else []
+    if flags["aa"]:
+        record = _with_sight(record, file, plan, compare if flags["cores"] is None else None)
     with verdict_survives():
         if as_json:
             write_json(to_json(record))
         else:
             kept = file.with_name(PAGE)
             pages = [Text(f"report: {kept}", no_wrap=True)] if kept.is_file() else []
-            write((*comparison_report(record, str(file)), *pages, *(Text(line) for line in lines)))
+            write((*comparison_report(record, str(file)), *pages))
     return exit_code(record, inconclusive)
 
 
-def _sight_lines(record: ComparisonRecord, plan: Plan, compare: Compare | None) -> list[str]:
-    """Say what this machine can tell apart; ``compare`` measures again, pinned to one core."""
-    from qwenperf.gate.same import pinning_line, sights
+def _with_sight(record: ComparisonRecord, file: Path, plan: Plan, compare: Compare | None) -> ComparisonRecord:
+    """Add to a record and its files what this machine can tell apart; ``compare`` measures once more, pinned."""
+    from qwenperf.cli.report_file import keep_page
+    from qwenperf.gate.same import pinning, sights
+    from qwenperf.lab.run_folder import write_text
+    from qwenperf.schema.codec import dumps
 
     free = sights(record, plan)
-    lines = [one.text() for one in free]
-    if compare is None or record.interrupted:
-        return lines
-    say("the same again, pinned to one core")
-    pinned, _ = compare(1)
-    return [line for line in (*lines, pinning_line(free, sights(pinned, plan))) if line]
+    found = [one.finding() for one in free]
+    if compare is not None and not record.interrupted:
+        say("the same again, pinned to one core")
+        pinned, _ = compare(1)
+        found += pinning(free, sights(pinned, plan))
+    record = replace(record, findings=(*record.findings, *found))
+    write_text(file, dumps(record))
+    keep_page(record, file)
+    return record
 
 
 def _saved(base: Path, head: Path, inconclusive: str, *, as_json: bool) -> int:

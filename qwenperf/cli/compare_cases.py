@@ -4,37 +4,89 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from qwenperf.errors import ConfigError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from qwenperf.schema.records import Verdict
+
+CHOSEN = "cases"
+"""What a comparison's plan calls the flags that chose its cases."""
 
 _DEFAULT_CASES = ("--model", "4x128", "--engine", "cached", "--prompt-length", "16", "--new-tokens", "64")
 
 
 def case_arguments(flags: Mapping[str, Any]) -> list[str]:
     """Return the flags of `qwenperf run` that choose the cases."""
+    return [*chosen_arguments(flags), *_filters(flags)]
+
+
+def chosen_arguments(flags: Mapping[str, Any]) -> list[str]:
+    """Return the flags of `qwenperf run` that choose among which cases filters are applied.
+
+    Where none is given, `--rerun-failed` chooses as the comparison that it names did.
+    """
     names = ("suite", "model", "prompt_length", "new_tokens", "batch", "dtype")
     given = [(f"--{name.replace('_', '-')}", flags[name]) for name in names if flags[name] is not None]
     given += [("--engine", engine) for engine in flags["case_engines"]]
-    chosen = [str(part) for pair in given for part in pair] or list(_DEFAULT_CASES)
-    return [*chosen, *(part for glob in (*flags["filters"], *_unsettled(flags)) for part in ("--filter", glob))]
+    return [str(part) for pair in given for part in pair] or _chosen_before(flags) or list(_DEFAULT_CASES)
 
 
-def _unsettled(flags: Mapping[str, Any]) -> list[str]:
-    """Return the cases of an earlier comparison that failed or that nobody could tell."""
+def _filters(flags: Mapping[str, Any]) -> list[str]:
+    """Return the filters of `qwenperf run`; of an earlier comparison's cases those that did not pass and that match.
+
+    Raises:
+      UsageError: none of them is left.
+    """
+    names = list(flags["filters"])
+    if flags["rerun_failed"] is not None:
+        names = [name for name in _unsettled(flags["rerun_failed"]) if _matches(name, flags["filters"])]
+        if not names:
+            raise UsageError(f"no case that did not pass in {flags['rerun_failed']} matches {flags['filters']}.")
+    return [part for name in names for part in ("--filter", name)]
+
+
+def _matches(name: str, globs: Sequence[str]) -> bool:
+    return not globs or any(fnmatchcase(part, glob) for glob in globs for part in (name, *name.split("/")))
+
+
+def _chosen_before(flags: Mapping[str, Any]) -> list[str]:
+    """Return what chose the cases of an earlier comparison; of one that does not say it, nothing."""
     if flags["rerun_failed"] is None:
         return []
     from qwenperf.cli.explain import read_comparison
+
+    chosen = read_comparison(flags["rerun_failed"]).plan.get(CHOSEN)
+    return [str(part) for part in chosen] if isinstance(chosen, Sequence) and not isinstance(chosen, str) else []
+
+
+def _unsettled(place: Path) -> list[str]:
+    """Return the cases of an earlier comparison that failed, that nobody could tell, or that were not measured.
+
+    Raises:
+      UsageError: there is none.
+    """
+    from qwenperf.cli.explain import read_comparison
+
+    found = [case.id for case in read_comparison(place).cases if any(map(_is_open, case.verdicts))]
+    if not found:
+        raise UsageError(f"every case of {place} passed: nothing to measure again.")
+    return found
+
+
+def _is_open(verdict: Verdict) -> bool:
+    from qwenperf.gate.comparison import INVENTORY
+    from qwenperf.gate.speed import GATE as SPEED
     from qwenperf.schema.records import Outcome
 
-    open_outcomes = {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.SKIPPED}
-    cases = read_comparison(flags["rerun_failed"]).cases
-    found = [case.id for case in cases if open_outcomes & {verdict.outcome for verdict in case.verdicts}]
-    if not found:
-        raise UsageError(f"every case of {flags['rerun_failed']} passed: nothing to measure again.")
-    return found
+    if verdict.outcome is Outcome.SKIPPED:
+        return verdict.gate in {INVENTORY, SPEED}
+    return verdict.outcome in {Outcome.FAIL, Outcome.INCONCLUSIVE}
 
 
 def looks(text: str) -> tuple[int, ...]:

@@ -40,8 +40,8 @@ def make_sides(base: str | None, head: str, flags: dict[str, Any]) -> tuple[Side
     repository = Repository.find(Path.cwd())
     start = base or repository.merge_base()
     say(f"comparing with {base or 'where this was forked from the main branch'}")
-    if head in {WORKING_TREE, "HEAD"} and start != WORKING_TREE:
-        flags["excuses"] += from_trailers(repository.trailers(start, TRAILER))
+    if start != WORKING_TREE:
+        flags["excuses"] += from_trailers(repository.trailers(start, TRAILER, head or WORKING_TREE))
     return repository.side("base", start), repository.side("head", head or WORKING_TREE)
 
 

@@ -21,7 +21,10 @@ _CASE_ARGUMENTS = ("--model", "tiny", "--engine", "cached", "--prompt-length", "
 LIMIT_S = 60.0
 """Seconds that pairs may take; where one takes 20 s, as on some accelerators, there are too few of them."""
 
-_SHOWN = ("cpu_model", "cores", "isa", "kernel", "governor", "python", "jax", "jaxlib", "platform", "device_kind")
+_SHOWN = (
+    *("cpu_model", "cores", "isa", "kernel", "governor", "python", "jax", "jaxlib", "platform", "device_kind"),
+    *("xla_flags", "x64", "debug_flags", "persistent_cache"),
+)
 
 
 @click.command("doctor")
@@ -53,13 +56,12 @@ def command(no_timing: bool, as_json: bool, debug: bool) -> int:  # noqa: ARG001
 
 
 def _told(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    told = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return told or "none"
 
 
 def _timing() -> tuple[list[str], list[dict[str, Any]] | None, int]:
     """Compare this code with itself for at most a minute; return lines, what it sees as data, and the exit code."""
-    from dataclasses import asdict
-
     from qwenperf.cli.compare_progress import PairProgress
     from qwenperf.cli.compare_sides import package_root
     from qwenperf.gate.same import sights
@@ -85,7 +87,7 @@ def _timing() -> tuple[list[str], list[dict[str, Any]] | None, int]:
         ).run()  # fmt: skip
     found = sights(record, plan)
     if found:
-        return [one.text() for one in found], [asdict(one) for one in found], 0
+        return [one.text() for one in found], [dict(one.finding().data) for one in found], 0
     return _unseen(record, plan)
 
 

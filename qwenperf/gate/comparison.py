@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from qwenperf import units
 from qwenperf.gate import verdict as verdict_module
-from qwenperf.gate.differences import changed_metrics, environment_differences, lost_metrics
+from qwenperf.gate.differences import changed_metrics, environment_differences, environment_key, lost_metrics
 from qwenperf.gate.excuses import is_excused
 from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.gate.speed import speed_verdict
@@ -122,7 +122,10 @@ def _judged(
     if _unexpected(comparison):
         return replace(case, verdicts=(*fixed, with_skip(skipped(SPEED, _ELSEWHERE), ELSEWHERE)))
     same_code = bool(comparison.extra.get("same_code")) and not comparison.plan.get("aa")
-    return replace(case, verdicts=(*fixed, speed_verdict(case, comparison.pairs, stages, same_code=same_code)))
+    speed = speed_verdict(case, comparison.pairs, stages, same_code=same_code)
+    where = environment_key(comparison.base.environment)
+    told = replace(speed, data={**speed.data, "environment": where}) if where else speed
+    return replace(case, verdicts=(*fixed, told))
 
 
 def _broken(case: ComparedCase) -> Verdict:

@@ -5,17 +5,20 @@ The pairs' signs mean nothing here, so that drawing them anew makes as many comp
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from qwenperf.gate.speed import pair_estimates
 from qwenperf.schema.comparison import ComparisonRecord
-from qwenperf.schema.records import Outcome
+from qwenperf.schema.records import Finding, Outcome, Severity
 from qwenperf.stats.sequential import judge
 from qwenperf.stats.spending import Plan
 
 DRAWS = 400
+SIGHT, PINNING = "aa-sight", "aa-pinning"
+"""Codes of what an A/A comparison finds out about the machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,17 @@ class Sight:
         seen = f"finds a slowdown of {self.smallest_effect:.1%}, pairs deviate by {self.deviation:.1%}"
         return (
             f"{self.case}: {seen}; {self.false_fails} of {self.draws} redrawn comparisons failed ({self.pairs} pairs)"
+        )
+
+    def finding(self) -> Finding:
+        """Return it as a finding, which the record keeps; what no plan of pairs finds has no ``smallest_effect``."""
+        seen = self.smallest_effect if math.isfinite(self.smallest_effect) else None
+        rate = self.false_fails / self.draws if self.draws else None
+        return Finding(
+            code=SIGHT,
+            severity=Severity.NOTE,
+            message=self.text(),
+            data={**asdict(self), "smallest_effect": seen, "false_fail_rate": rate},
         )
 
 
@@ -69,15 +83,20 @@ def _sight(case: str, values: Sequence[float], plan: Plan, draws: int) -> Sight:
     )
 
 
-def pinning_line(free: Sequence[Sight], pinned: Sequence[Sight]) -> str:
-    """Say whether keeping processes on one core lets this machine see smaller slowdowns."""
+def pinning(free: Sequence[Sight], pinned: Sequence[Sight]) -> tuple[Finding, ...]:
+    """Return whether keeping processes on one core lets this machine see smaller slowdowns; of no pairs nothing."""
     pairs = [(one.smallest_effect, other.smallest_effect) for one in free for other in pinned if one.case == other.case]
     if not pairs:
-        return ""
+        return ()
     before, after = (sorted(values)[len(values) // 2] for values in zip(*pairs, strict=True))
-    told = f"{before:.1%} free, {after:.1%} pinned to one core"
-    if after < before / 1.2:
-        return f"pinning helps here: {told}; compare with --cores 1."
-    if before < after / 1.2:
-        return f"pinning hurts here: {told}."
-    return f"pinning makes no difference here: {told}."
+    helps, hurts = after < before / 1.2, before < after / 1.2
+    says = "helps" if helps else "hurts" if hurts else "makes no difference"
+    return (
+        Finding(
+            code=PINNING,
+            severity=Severity.NOTE,
+            message=f"pinning {says} here: a slowdown of {before:.1%} is found free, {after:.1%} pinned to one core.",
+            advice="Compare with --cores 1." if helps else "",
+            data={"helps": helps, "hurts": hurts},
+        ),
+    )

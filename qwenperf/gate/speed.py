@@ -31,9 +31,12 @@ def pair_estimates(pairs: Sequence[PairRecord], case: str, stage: int) -> tuple[
 
 def _whole(pairs: Sequence[PairRecord], case: str, stage: int) -> list[Sequence[RoundRecord]]:
     """Return the rounds of ``case`` of each whole pair."""
-    return [
-        pair.rounds[case] for pair in pairs if pair.stage == stage and pair.failed is None and pair.rounds.get(case)
-    ]
+    return [pair.rounds[case] for pair in pairs if pair.stage == stage and _counts(pair, case)]
+
+
+def _counts(pair: PairRecord, case: str) -> bool:
+    """Say whether a pair is whole and has timed ``case``."""
+    return pair.failed is None and bool(pair.rounds.get(case))
 
 
 def token_times(pairs: Sequence[PairRecord], case: ComparedCase) -> dict[str, float]:
@@ -177,12 +180,18 @@ def _notes(decision: Decision) -> tuple[str, ...]:
 def _seen(case: ComparedCase, pairs: Sequence[PairRecord]) -> dict[str, object]:
     """Return what a verdict carries beside its decision, in relative differences.
 
-    ``samples`` are the pairs by stage; ``cpu`` is the median in CPU time, which other work disturbs less.
+    ``samples`` are the pairs by stage, and ``spawned_first`` the sides that were started first in them; ``cpu`` is the
+    median in CPU time, which other work disturbs less.
     """
     stages = {f"stage_{stage}": pair_estimates(pairs, case.id, stage) for stage in (1, 2)}
+    first = {
+        f"stage_{stage}": [one.first for one in pairs if one.stage == stage and _counts(one, case.id)]
+        for stage in (1, 2)
+    }
     ratios = [one.cpu for one in stages["stage_1"] if one.cpu is not None]
     return {
         "samples": {name: [round(math.expm1(one.wall), 6) for one in found] for name, found in stages.items() if found},
+        "spawned_first": {name: sides for name, sides in first.items() if sides},
         "anchors": anchor_medians(pairs),
         **({"cpu": math.expm1(statistics.median(ratios))} if ratios else {}),
         **({"traces": case.extra["traces"]} if "traces" in case.extra else {}),

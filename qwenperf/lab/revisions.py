@@ -102,10 +102,11 @@ class Repository:
         compile_tree(tree, python)
         return Side(name=name, label=label, kind="revision", root=tree, python=python, commit={"sha": sha})
 
-    def trailers(self, base: str, key: str) -> tuple[str, ...]:
-        """Return the values of the trailer ``key`` in the messages of the commits from ``base`` to the checkout's."""
+    def trailers(self, base: str, key: str, head: str = WORKING_TREE) -> tuple[str, ...]:
+        """Return the values of the trailer ``key`` in the messages of the commits from ``base`` to ``head``."""
         form = f"--format=%(trailers:key={key},valueonly)"
-        told = git(self.root, "log", form, f"{self.resolve(base)}..HEAD", "--")
+        last = self.resolve("HEAD" if head == WORKING_TREE else head)
+        told = git(self.root, "log", form, f"{self.resolve(base)}..{last}", "--")
         return tuple(line.strip() for line in told.splitlines() if line.strip())
 
     def export(self, sha: str) -> Path:

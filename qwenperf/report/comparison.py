@@ -11,6 +11,7 @@ from rich.text import Text
 from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.gate.verdict import worst
 from qwenperf.report.styles import STYLES
+from qwenperf.report.terminal import finding_line
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import Outcome, Verdict
 
@@ -33,6 +34,9 @@ def comparison_report(comparison: ComparisonRecord, record: str) -> Iterator[Ren
                 yield _problem(case.id, verdict)
     for name in comparison.extra.get("new", ()):
         yield Text(f"new: {name}: only head has it; nothing to compare with.")
+    for old, new in comparison.extra.get("renamed", {}).items():
+        yield Text(f"renamed: {old} in base is {new} in head.")
+    yield from (finding_line(finding) for finding in comparison.findings)
     broken = [pair for pair in comparison.pairs if pair.failed]
     for pair in broken[:3]:
         yield Text(f"pair {pair.number} (stage {pair.stage}) broke: {pair.failed}", style="yellow")

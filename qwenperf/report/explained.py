@@ -17,6 +17,8 @@ _MEANS = {
     Outcome.SKIPPED: "It was skipped: there was nothing to judge by.",
 }
 
+_TOLD = ("cpu_model", "cores", "device_kind", "governor", "kernel", "python", "jax", "jaxlib")
+
 
 def explain(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) -> Iterator[str]:
     """Yield sentences: what was compared, what was seen, what it means, what to do."""
@@ -25,6 +27,7 @@ def explain(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) 
     yield f"Seen: {verdict.summary}."
     if verdict.gate == SPEED:
         yield from _speed(comparison, case, verdict)
+        yield from _where(comparison.head.environment)
     yield from (f"Note: {line}." for line in verdict.detail)
     if verdict.advice:
         yield f"To do: {verdict.advice}"
@@ -53,6 +56,13 @@ def _speed(comparison: ComparisonRecord, case: ComparedCase, verdict: Verdict) -
     if second:
         saw = "is not over" if second.get("estimate") is None else f"saw {second['estimate']:+.1%}"
         yield f"The confirmation ({second['pairs']} fresh pairs) {saw}."
+
+
+def _where(environment: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where it was measured, as far as that is known: the figures are that machine's."""
+    known = {name: environment[name] for name in _TOLD if environment.get(name)}
+    if known:
+        yield f"Measured on: {', '.join(f'{name} {value}' for name, value in known.items())}."
 
 
 def _carried(verdict: Verdict) -> Iterator[str]:

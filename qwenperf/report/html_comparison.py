@@ -27,6 +27,7 @@ class ComparisonView:
     signs: Mapping[int, Sign]
     verdicts: tuple[VerdictRow, ...]
     new: tuple[str, ...]
+    renamed: tuple[str, ...]
     broken: tuple[str, ...]
     findings: tuple[FindingRow, ...]
     cases: tuple[ComparedView, ...]
@@ -46,6 +47,7 @@ def comparison_view(comparison: ComparisonRecord, href: Href) -> ComparisonView:
         signs={number: of_compared(case) for number, case in enumerate(comparison.cases)},
         verdicts=verdict_rows(comparison.verdicts),
         new=tuple(str(name) for name in listed(comparison.extra.get("new"))),
+        renamed=tuple(_renamed(comparison)),
         broken=tuple(_broken(comparison)),
         findings=finding_rows(comparison.findings),
         cases=tuple(compared_view(comparison, case, anchor, href) for case, anchor in numbered),
@@ -74,6 +76,12 @@ def _results(comparison: ComparisonRecord, numbered: Sequence[tuple[ComparedCase
     # A terminal folds an id over two lines; a page does not need to.
     rows = tuple((case.id, *row[1:]) for (case, _), row in zip(numbered, seen.rows, strict=True))
     return replace(seen, rows=rows)
+
+
+def _renamed(comparison: ComparisonRecord) -> Iterator[str]:
+    told = comparison.extra.get("renamed")
+    if isinstance(told, Mapping):
+        yield from (f"{old} in base is {new} in head" for old, new in told.items())
 
 
 def _broken(comparison: ComparisonRecord) -> Iterator[str]:

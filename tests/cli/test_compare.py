@@ -1,10 +1,24 @@
 """`qwenperf compare` from outside: what people mistype is one line, and saved runs need no clock."""
 
+import math
+import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from qwenperf.cli.compare import _with_sight
+from qwenperf.cli.compare_cases import CHOSEN, case_arguments
+from qwenperf.errors import UsageError
+from qwenperf.schema.codec import comparison_loads, dumps
+from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideRecord
+from qwenperf.schema.records import Outcome, Verdict
+from qwenperf.stats.spending import Plan
+
+SIDE = SideRecord(label="x", kind="same")
+NO_FLAGS = dict.fromkeys(("suite", "model", "prompt_length", "new_tokens", "batch", "dtype", "rerun_failed"))
+NO_FLAGS |= {"case_engines": (), "filters": ()}
 WHO = ("-c", "user.name=t", "-c", "user.email=t@example.org")
 
 
@@ -51,3 +65,74 @@ def test_outside_of_a_repository_it_says_so(tmp_path):
     done = compare("main", cwd=tmp_path)
     assert done.returncode == 2
     assert "not a git repository" in done.stderr
+
+
+@pytest.fixture
+def earlier(tmp_path):
+    """Return the folder of a comparison of a suite: of five cases only `passed` and `told` need no second look."""
+    speed = {
+        "passed": Outcome.PASS, "slower": Outcome.FAIL, "noisy": Outcome.INCONCLUSIVE, "broken": Outcome.SKIPPED,
+        "told": Outcome.IMPROVED,
+    }  # fmt: skip
+    approximate = Verdict(gate="tokens", outcome=Outcome.SKIPPED, summary="tokens may differ")
+    cases = [
+        ComparedCase(id=f"m/{name}/w", verdicts=(approximate, Verdict(gate="speed", outcome=one, summary="")))
+        for name, one in speed.items()
+    ]
+    record = ComparisonRecord(
+        id="c", created_at="", base=SIDE, head=SIDE, cases=tuple(cases), plan={CHOSEN: ["--suite", "gpt2"]}
+    )
+    (tmp_path / "comparison.json").write_text(dumps(record))
+    return tmp_path
+
+
+def test_what_did_not_pass_is_measured_again_as_it_was_chosen(earlier):
+    """Of the suite of that comparison; a gate that has nothing to say of a case leaves it open for nobody."""
+    chosen = case_arguments({**NO_FLAGS, "rerun_failed": earlier})
+    again = [f"--filter m/{name}/w" for name in ("slower", "noisy", "broken")]
+    assert " ".join(chosen) == " ".join(["--suite gpt2", *again])
+    own = case_arguments({**NO_FLAGS, "rerun_failed": earlier, "suite": "smoke", "filters": ("nois*",)})
+    assert own == ["--suite", "smoke", "--filter", "m/noisy/w"]
+    assert case_arguments({**NO_FLAGS, "filters": ("a*", "b*")})[-4:] == ["--filter", "a*", "--filter", "b*"]
+
+
+def test_where_everything_passed_nothing_is_measured_again(earlier):
+    """An empty filter would measure all."""
+    with pytest.raises(UsageError, match=r"no case that did not pass in .* matches"):
+        case_arguments({**NO_FLAGS, "rerun_failed": earlier, "filters": ("passed",)})
+    file = earlier / "comparison.json"
+    record = comparison_loads(file.read_text())
+    file.write_text(dumps(replace(record, cases=record.cases[:1])))
+    with pytest.raises(UsageError, match="passed: nothing to measure again"):
+        case_arguments({**NO_FLAGS, "rerun_failed": earlier})
+
+
+def unchanged(noise):
+    """Return 20 pairs of the same code that deviate by ``noise``."""
+    draw, pairs = random.Random(3), []
+    for number in range(1, 21):
+        ratio = math.exp(draw.gauss(0, noise))
+        one = RoundRecord(order="ABBA", wall_s=(1.0, ratio, ratio, 1.0), cpu_s=(1.0, 1.0, 1.0, 1.0))
+        pairs.append(PairRecord(number=number, first="base", rounds={"m/e/w": (one,)}))
+    case = (ComparedCase(id="m/e/w"),)
+    return ComparisonRecord(id="c", created_at="", base=SIDE, head=SIDE, cases=case, pairs=tuple(pairs))
+
+
+def test_what_a_machine_can_tell_apart_is_in_the_record_and_on_its_page(tmp_path):
+    """For whoever reads `--json`: the rate of false fails, the smallest slowdown, and whether pinning helps."""
+    cores, file = [], tmp_path / "comparison.json"
+
+    def again(asked):
+        cores.append(asked)
+        return unchanged(0.01), file
+
+    record = _with_sight(unchanged(0.05), file, Plan(), again)
+    assert cores == [1]
+    assert comparison_loads(file.read_text()) == record
+    sight, pinning = record.findings
+    assert (sight.code, pinning.code) == ("aa-sight", "aa-pinning")
+    assert sight.data["false_fail_rate"] == sight.data["false_fails"] / 400 <= 0.03
+    assert 0.03 < sight.data["smallest_effect"] < 0.1
+    assert pinning.data == {"helps": True, "hurts": False}
+    assert "pinning helps here" in (tmp_path / "report.html").read_text()
+    assert [one.code for one in _with_sight(unchanged(0.05), file, Plan(), None).findings] == ["aa-sight"]

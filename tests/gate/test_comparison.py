@@ -7,6 +7,7 @@ import random
 import pytest
 
 from qwenperf.gate.comparison import exit_code, judge_comparison
+from qwenperf.gate.differences import environment_key
 from qwenperf.gate.saved import compare_saved
 from qwenperf.gate.speed import decide_cases, token_times
 from qwenperf.schema.codec import comparison_loads, dumps
@@ -142,12 +143,14 @@ def test_before_it_is_confirmed_nothing_fails(compare):
     assert outcome(compare(make_pairs(1.1, 20)), "speed").outcome is Outcome.INCONCLUSIVE
 
 
-def test_a_verdict_carries_its_samples(compare):
-    """By stage, in relative differences."""
+def test_a_verdict_carries_its_samples_their_order_and_its_environment(compare):
+    """By stage; samples in relative differences, the environment as a key that equal ones share."""
     data = outcome(
         compare(make_pairs(1.1, 20, noise=0), confirming=make_pairs(1.1, 12, stage=2, noise=0)), "speed"
     ).data
     assert data["samples"] == {"stage_1": [0.1] * 20, "stage_2": [0.1] * 12}
+    assert data["spawned_first"] == {"stage_1": ["base"] * 20, "stage_2": ["base"] * 12}
+    assert data["environment"] == environment_key(ENVIRONMENT) == environment_key({**ENVIRONMENT, "volatile": {}})
 
 
 def test_cpu_time_is_told_by_the_median_of_the_pairs_also_of_an_even_number(compare):

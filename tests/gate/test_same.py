@@ -1,11 +1,12 @@
 """A/A comparisons: what calm and noisy pairs say of the machine."""
 
+import dataclasses
 import math
 import random
 
 import pytest
 
-from qwenperf.gate.same import pinning_line, sights
+from qwenperf.gate.same import pinning, sights
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideRecord
 from qwenperf.stats.spending import Plan
 
@@ -50,7 +51,21 @@ def test_pinning_is_recommended_only_where_it_helps(make_record):
     """A fifth more sight is the least that counts."""
     plan = Plan()
     calm, noisy = (sights(make_record(noise), plan, draws=1) for noise in (0.01, 0.1))
-    assert pinning_line(noisy, calm).startswith("pinning helps here")
-    assert pinning_line(calm, noisy).startswith("pinning hurts here")
-    assert pinning_line(calm, calm).startswith("pinning makes no difference")
-    assert pinning_line((), calm) == ""
+    (better,), (worse,), (same,) = pinning(noisy, calm), pinning(calm, noisy), pinning(calm, calm)
+    assert better.message.startswith("pinning helps here")
+    assert better.advice == "Compare with --cores 1."
+    assert worse.message.startswith("pinning hurts here")
+    assert same.message.startswith("pinning makes no difference")
+    assert [one.data for one in (better, worse, same)] == [
+        {"helps": True, "hurts": False}, {"helps": False, "hurts": True}, {"helps": False, "hurts": False},
+    ]  # fmt: skip
+    assert pinning((), calm) == ()
+
+
+def test_what_a_machine_can_tell_apart_is_kept_as_data(make_record):
+    """The rate of false fails and the smallest slowdown, per case; no number where there is none."""
+    (calm,) = sights(make_record(0.01), Plan(), draws=10)
+    data = calm.finding().data
+    assert (data["case"], data["draws"], data["false_fail_rate"]) == (CASE, 10, calm.false_fails / 10)
+    assert data["smallest_effect"] == calm.smallest_effect
+    assert dataclasses.replace(calm, smallest_effect=math.inf).finding().data["smallest_effect"] is None

@@ -95,6 +95,9 @@ def test_trailers_of_the_commits_since_the_base_are_read(repository):
     git(repository.root, "commit", "-q", "--allow-empty", "-m", message)
     assert repository.trailers("main", "Qwenperf-Accept") == ("4x128/*: worth it",)
     assert repository.trailers("HEAD", "Qwenperf-Accept") == ()
+    git(repository.root, "checkout", "-q", "main")
+    assert repository.trailers("main", "Qwenperf-Accept") == ()
+    assert repository.trailers("main", "Qwenperf-Accept", "topic") == ("4x128/*: worth it",)
 
 
 def test_trees_and_environments_are_kept_where_the_user_says():

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from qwenperf.report.comparison import comparison_report
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, SideRecord
-from qwenperf.schema.records import Outcome, Verdict
+from qwenperf.schema.records import Finding, Outcome, Severity, Verdict
 
 SIDE = SideRecord(label="main", kind="revision")
 
@@ -16,7 +16,10 @@ def lines_of(name):
     stage = {"estimate": 0.012, "low": -0.1234, "high": 0.1234, "pairs": 20}
     speed = Verdict(gate="speed", outcome=Outcome.INCONCLUSIVE, summary="x", data={"stage_1": stage, "cpu": 0.01})
     case = ComparedCase(id=name, verdicts=(speed,))
-    record = ComparisonRecord(id="c", created_at="", base=SIDE, head=SIDE, cases=(case,))
+    return told(ComparisonRecord(id="c", created_at="", base=SIDE, head=SIDE, cases=(case,)))
+
+
+def told(record):
     text = io.StringIO()
     console = Console(file=text, width=80)
     for part in comparison_report(record, "file"):
@@ -36,3 +39,13 @@ def test_a_case_is_split_between_its_parts_and_all_numbers_stay(name, parts):
     _, _, *rows = lines_of(name)
     assert [row.split("  ")[0].strip() for row in rows[: len(parts)]] == parts
     assert rows[0].split()[1:] == ["+1.2%", "-12.3%", "to", "+12.3%", "+1.0%", "20", "-", "inconclusive"]
+
+
+def test_cases_of_one_side_new_names_and_findings_are_listed():
+    """So that a case that is no longer what it was is seen by whoever reads the terminal."""
+    over = Finding(code="quarantine-over", severity=Severity.WARNING, message="it ended", advice="Mend it.")
+    extra = {"new": ["a/b/c"], "renamed": {"d/e/f": "d/x/f"}}
+    lines = told(ComparisonRecord(id="c", created_at="", base=SIDE, head=SIDE, extra=extra, findings=(over,)))
+    assert "new: a/b/c: only head has it; nothing to compare with." in lines
+    assert "renamed: d/e/f in base is d/x/f in head." in lines
+    assert "warning: it ended Mend it." in lines

@@ -40,6 +40,15 @@ def test_pairs_anchors_and_traces_are_told():
     assert "were traced: a/b.pb (base)." in told
 
 
+def test_it_is_told_where_it_was_measured():
+    """What is not known of the machine is left out."""
+    machine = {"cpu_model": "Some 3000", "cores": 2, "governor": None, "jax": "0.10.2", "isa": ["avx2"]}
+    side = SideRecord(label="main", kind="revision", environment=machine)
+    record = ComparisonRecord(id="c", created_at="", base=side, head=side)
+    told = list(explain(record, ComparedCase(id="case"), make_verdict(Outcome.PASS)))
+    assert "Measured on: cpu_model Some 3000, cores 2, jax 0.10.2." in told
+
+
 def test_an_unconfirmed_slowdown_is_not_called_noise():
     """It is inconclusive for another reason."""
     stage = {"pairs": 6, "smallest_effect": 0.04, "outcome": "fail"}

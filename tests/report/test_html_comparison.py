@@ -170,3 +170,11 @@ def test_why_a_side_has_no_trace_is_told(page, samples):
     seen = page(samples.comparison(case))
     assert "trace of head: the profiler was busy" in seen.text
     assert [node.text for node in seen.all("summary") if node.text.startswith("All of")] == ["All of base's trace"]
+
+
+def test_a_renamed_case_is_told(page, samples):
+    """Its times are compared as one case's; a record that is damaged there costs the page nothing."""
+    record = samples.comparison()
+    seen = page(replace(record, extra={**record.extra, "renamed": {"d/e/f": "d/x/f"}}))
+    assert "Renamed: d/e/f in base is d/x/f in head." in [one.text for one in seen.all("p")]
+    page(replace(record, extra={**record.extra, "renamed": ["d/e/f"]}))

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from qwenperf.cli import main
 from qwenperf.cli.earlier_traces import EarlierTraces
 from qwenperf.schema.codec import dumps
-from qwenperf.schema.records import CaseRecord, Evidence, Outcome, RunRecord, Verdict
+from qwenperf.schema.records import CaseRecord, Evidence, Outcome, RunRecord, Verdict, metric
 
 CASE = "tiny/cached/b1"
 MACHINE = {"cpu_model": "one", "cores": 2, "platform": "cpu"}
@@ -71,3 +72,15 @@ def test_a_run_that_passes_reads_nothing_and_a_record_that_cannot_be_read_costs_
     assert traces.explain(run(4, Outcome.PASS, 1e-3)) == run(4, Outcome.PASS, 1e-3)
     assert traces.known == {}
     assert told(run(4, Outcome.FAIL, 5e-3)) == ("in the trace: dot",)
+
+
+def test_the_gate_command_says_it(told, tmp_path, capsys):
+    """Of a saved run, by the budgets that it is given."""
+    slow = run(4, Outcome.FAIL, 5e-3)
+    case = replace(slow.cases[0], metrics={"decode_tokens_per_s": metric("decode_tokens_per_s", 10.0)})
+    told(run(2, Outcome.PASS, 2e-3), replace(slow, cases=(case,)))
+    (tmp_path / "budgets.toml").write_text('[tool.qwenperf.budgets."*"]\ndecode_tokens_per_s = { min = 900 }\n')
+    with pytest.raises(SystemExit) as end:
+        main(["gate", str(tmp_path / slow.id), "--budgets", str(tmp_path / "budgets.toml")])
+    assert end.value.code == 1
+    assert "since 20261122T000000Z-000000: dot +3.00 ms a token" in capsys.readouterr().out

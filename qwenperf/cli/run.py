@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,6 +108,7 @@ def _measure(
 ) -> int:
     from rich.text import Text
 
+    from qwenperf.cli.earlier_traces import EarlierTraces
     from qwenperf.cli.progress import progress
     from qwenperf.cli.report_file import keep_page
     from qwenperf.gate.evaluate import judge_run
@@ -121,7 +121,7 @@ def _measure(
     from qwenperf.report.terminal import Places, run_report
     from qwenperf.schema.codec import to_json
 
-    folder = create_run_folder(Path(settings.out), datetime.now(UTC))
+    folder, earlier = create_run_folder(Path(settings.out), datetime.now(UTC)), EarlierTraces(out=Path(settings.out))
     options = Options(
         trace_folder=str(folder.path) if settings.trace else None,
         trace_python=settings.trace_python,
@@ -136,7 +136,7 @@ def _measure(
             folder=folder,
             options=options,
             listener=listener,
-            judge=functools.partial(judge_run, budgets=budgets),
+            judge=lambda seen: earlier.explain(judge_run(seen, budgets)),
         )
     page = keep_page(run, folder.record)
     traces = str(folder.path / "plugins" / "profile")

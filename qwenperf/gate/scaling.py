@@ -4,11 +4,14 @@ A pre-allocated cache is read whole at each step, so its true growth is 0. Where
 its time goes with the position: 100 positions more are 100% at position 100 and 20% at position 500. The default
 limit of 10% lies below that, and above what a quiet machine drifts by within one request.
 
-Where the clock cannot tell, the program can, for the device: one program of straight code does the same work at every
-position. What the host does between two steps it does not see.
+A number whose interval has the limit in it is never a pass. Where the clock cannot tell, the verdict says what the
+program tells, for the device: one program of straight code does the same work at every position. What the host does
+between two steps that does not show, so that it is evidence and no verdict.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from qwenperf import units
 from qwenperf.gate.budget_set import CaseBudget
@@ -43,9 +46,11 @@ def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
 
     Fails when the whole interval lies above the limit, each trial shows it alone, so that one drifting trial is no
     growth, and it adds ``LEAST_SEEN`` to a step within what was timed; passes when the whole interval lies below,
-    unless the steps get faster as no step does.
+    unless the steps get faster as no step does. Inconclusive otherwise, with what the program tells.
     """
     stream = case.evidence.stream
+    if stream is None and case.spec.get("requests_only"):
+        return skipped(GATE, "the case times whole requests only", advice="Without `requests_only` steps are timed.")
     if stream is None:
         advice = "Give the engine `stream`, or `prefill` and `decode_step`, so that single steps can be timed."
         return skipped(GATE, "single decode steps were not timed", advice=advice)
@@ -59,8 +64,8 @@ def judge(case: CaseRecord, budget: CaseBudget) -> Verdict:
     verdict = _verdict(seen, limit, budget.outside.get(METRIC, ""))
     if verdict.outcome is Outcome.INCONCLUSIVE and (program := one_program(case)):
         told = f"one program of straight code, {program}, serves every position: the device's work cannot grow"
-        detail = [*verdict.detail, "the host's work between two steps is not seen by this"]
-        return passed(GATE, f"{told}; by the clock alone: {verdict.summary}", detail, **verdict.data)
+        detail = (*verdict.detail, told, "the host's work between two steps is not seen by this")
+        return replace(verdict, detail=detail, data={**verdict.data, "one_program": program})
     return verdict
 
 

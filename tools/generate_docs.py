@@ -27,7 +27,7 @@ from qwenperf.schema.published import (
     upgrade_schema,
 )
 from qwenperf.workloads.approximate import LOGIT_ERROR
-from qwenperf.workloads.claims import CLAIMS, SIZE_CLAIMS, Source
+from qwenperf.workloads.claims import CLAIMS, FLAT_CLAIMS, SIZE_CLAIMS, Source
 from qwenperf.workloads.engine import RUNGS, EngineSettings
 from qwenperf.workloads.setting import SETTINGS
 
@@ -110,6 +110,8 @@ def _claims() -> Iterator[str]:
         engines = " over ".join(f"`{case.split('/')[-2]}`" for case in (claim.fast, claim.slow))
         ratio = "-".join(dict.fromkeys((low, high)))
         yield f"| {claim.name} | {engines} | {ratio}x | {HAD[claim.source]} | {claim.said} |"
+    for flat in FLAT_CLAIMS:
+        yield f"| {flat.name} | `scaling_per_100_tokens` of `cached` | 0% | expected | {flat.said} |"
     for size in SIZE_CLAIMS:
         yield f"| {size.name} | `{size.metric}` | {size.claimed_bytes / 1e6:g} MB | counted | {size.said} |"
 

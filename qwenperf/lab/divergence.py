@@ -10,6 +10,7 @@ How far two correct logits may be apart, and which of them are none, is said in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -123,6 +124,36 @@ def worse(one: Divergence, other: Divergence) -> Divergence:
             **({NOT_OWN_CHOICE: stray[0]} if stray else {}),
         },
     )
+
+
+def of_rows(found: Sequence[Divergence]) -> Divergence:
+    """Return what ``compare`` says of a batch, from what it said of each of its rows alone, in their order."""
+    if len(found) == 1:
+        return found[0]
+    finite = all("not_finite" not in one.extra for one in found)
+    larger = max(found, key=lambda one: -1.0 if one.max_logit_error is None else one.max_logit_error)
+    logits: dict[str, Any] = {"max_logit_error": None, "logit_tolerance": None, "worst_step": None}
+    if finite:
+        logits = {name: getattr(larger, name) for name in logits}
+    own = _own_of_rows(found) if finite else {}
+    different = [row for row, one in enumerate(found) if not one.equal]
+    if not different:
+        return replace(found[0], extra=own, **logits)
+    row = min(different, key=lambda row: (*_innocence(found[row]), found[row].position or 0))
+    counts = {name: sum(found[one].extra[name] for one in different) for name in ("differences", "beyond_rounding")}
+    equal_tokens = min(found[one].extra["equal_tokens"] for one in different)
+    told = {name: value for name, value in found[row].extra.items() if name in ("not_finite", "masked")}
+    return replace(found[row], row=row, extra={"equal_tokens": equal_tokens, **counts, **own, **told}, **logits)
+
+
+def _own_of_rows(found: Sequence[Divergence]) -> dict[str, Any]:
+    """Return the first token of a batch that is not its engine's choice, and how many there are."""
+    strays = {row: one.extra[NOT_OWN_CHOICE] for row, one in enumerate(found) if NOT_OWN_CHOICE in one.extra}
+    if not strays:
+        return {}
+    row = min(strays, key=lambda row: strays[row]["position"])
+    count = sum(stray["count"] for stray in strays.values())
+    return {NOT_OWN_CHOICE: {"row": row, "position": strays[row]["position"], "count": count}}
 
 
 def _innocence(found: Divergence) -> tuple[bool, bool, int]:

@@ -5,21 +5,25 @@ start to what was measured at the end. With w = (F - F_start) / (F_end - F_start
 
     time of N tokens = N * ((1 - w) * seconds a token at the start + w * seconds a token at the end)
 
-which is exact where a token costs a fixed time and a time a FLOP. Each length compiles once, for as long as at the end,
-where nothing but that is cold any more; what else the first request of the process cost is counted once.
+which is exact where a token costs a fixed time and a time a FLOP. Where shapes grow, each length compiles once, for as
+long as at the end, where nothing but that is cold any more; what else the first request of the process cost is counted
+once. An engine of one shape has compiled all at the start.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from qwenperf import units
 from qwenperf.decode.engine import EngineFacts
+from qwenperf.errors import ConfigError, UnknownNameError
 from qwenperf.lab import metrics as formulas
 from qwenperf.lab.divergence import worse
 from qwenperf.schema.records import CaseRecord, Divergence, Evidence, Finding, Metric, Severity, metric
 from qwenperf.workloads.case import Case, Workload
+from qwenperf.workloads.engine import parse_engine
 
 EXTRAPOLATED = "extrapolated"
 """The finding's code, and the key under which a metric that was not measured whole says so."""
@@ -94,8 +98,9 @@ class _Ends:
         cold_s = self._cold_s(found["request_s"].value, first.value, last.value)
         found |= dict(formulas.cold_metrics(work, cold_s))
         for name in ("compile_s", "compiles_cold"):
-            first_part, each = self.start.metrics[name].value, self.end.metrics[name].value / self.case.measured_tokens
-            found[name] = metric(name, first_part + each * (work.new_tokens - self.case.measured_tokens))
+            first_part, lengths = self.start.metrics[name].value, work.new_tokens - self.case.measured_tokens
+            each = self.end.metrics[name].value / self.case.measured_tokens if self._compiles_each_length else 0.0
+            found[name] = metric(name, first_part + each * lengths)
         return {name: replace(one, extra={EXTRAPOLATED: self._how()}) for name, one in found.items()}
 
     def as_they_are(self) -> dict[str, Metric]:
@@ -151,9 +156,17 @@ class _Ends:
             coverage=min(first.coverage or 0.0, last.coverage or 0.0),
         )
 
+    @property
+    def _compiles_each_length(self) -> bool:
+        """Whether shapes grow; of somebody's own engine that is taken for granted, or nobody would extrapolate it."""
+        with suppress(ConfigError, UnknownNameError):
+            return parse_engine(self.case.engine).shape == "growing"
+        return True
+
     def _cold_s(self, request_s: float, first_s: float, last_s: float) -> float:
         measured = self.case.measured_tokens
-        compile_s = max(0.0, self.end.metrics["cold_request_s"].value - last_s) / measured
+        at_the_end_s = max(0.0, self.end.metrics["cold_request_s"].value - last_s)
+        compile_s = at_the_end_s / measured if self._compiles_each_length else 0.0
         once_s = max(0.0, self.start.metrics["cold_request_s"].value - first_s - measured * compile_s)
         return request_s + self.case.workload.new_tokens * compile_s + once_s
 

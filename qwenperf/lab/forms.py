@@ -16,11 +16,15 @@ from qwenperf.workloads.case import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Forms:
-    """One engine, one prompt, and the calls that are warmed up and timed. All results arrive on the host."""
+    """One engine, one prompt, and the calls that are warmed up and timed. All results arrive on the host.
+
+    ``requests_only`` asks for no single steps, whatever the engine offers.
+    """
 
     engine: Engine
     workload: Workload
     prompt_BT: np.ndarray  # noqa: N815  (axis suffix)
+    requests_only: bool = False
 
     def request(self) -> np.ndarray:
         """Return all new tokens of one request, [B, N]."""
@@ -32,8 +36,8 @@ class Forms:
 
     @property
     def streams(self) -> bool:
-        """Whether tokens can be had one at a time."""
-        return isinstance(self.engine, StreamingEngine | StepEngine)
+        """Whether tokens are had one at a time."""
+        return not self.requests_only and isinstance(self.engine, StreamingEngine | StepEngine)
 
     def stream(self) -> Iterator[np.ndarray]:
         """Yield the new tokens of one request as they are made, [B] each."""

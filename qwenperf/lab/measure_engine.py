@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,8 @@ def measure_engine(
         to_text=to_text,
     )
     try:
-        _measure(found, forms, clock, options=options, roofline=roofline, on_phase=on_phase)
+        timed = replace(forms, requests_only=options.requests_only)
+        _measure(found, timed, clock, options=options, roofline=roofline, on_phase=on_phase)
         on_steady(found.record())
         _check(found, reference or find_reference(engine), options, on_phase)
         _read_programs(found)
@@ -130,8 +132,9 @@ def _measure(
             found.roofline = roofline()
     on_phase("warmup")
     with found.log.phase("warmup"):
-        # Every form that is timed later runs once whole: as many tokens, hence the same shapes.
-        warm_s = clock.call(forms.request).seconds
+        # Every form that is timed later runs once whole: as many tokens, hence the same shapes. Where a request takes
+        # minutes the cold one was that already; one more token shows whether a second request compiles anything.
+        warm_s = cold.seconds if forms.requests_only else clock.call(forms.request).seconds
         clock.call(lambda: list(forms.stream()) if forms.streams else forms.first_token())
     on_phase("steady")
     # A trial is a request and a stream of the same length; the stream's own warm-up may have compiled.

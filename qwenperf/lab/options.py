@@ -17,8 +17,8 @@ class Options:
     slow rung does not eat a suite's time, and ``steady_least_s`` goes on, up to ``trials_most``, where a few requests
     of a fast engine are over in milliseconds. ``trace_folder`` is the run's folder (``None``: no trace) and ``session``
     the trace's name in it; no trace is added to runs whose traces take ``trace_quota_bytes``. ``start_folder`` is where
-    an earlier process left programs. ``logit_check`` and ``roofline`` may be turned off by callers who do not ask for
-    them.
+    an earlier process left programs. ``requests_only`` is the case's own, see ``workloads.case``. ``logit_check`` and
+    ``roofline`` may be turned off by callers who do not ask for them.
     """
 
     trials: int = 5
@@ -33,6 +33,7 @@ class Options:
     trace_python: bool = False
     trace_quota_bytes: int = 4000 * MEGABYTE
     start_folder: str | None = None
+    requests_only: bool = False
     logit_check: bool = True
     roofline: bool = True
 

@@ -42,6 +42,7 @@ def run_case(
       CapacityError: a workload longer than the model's positions.
     """
     options = options or Options(trials=case.trials)
+    options = replace(options, requests_only=case.requests_only or options.requests_only)
     work = case.workload
     on_phase("loading the model")
     model = load_model(case.model, work.dtype, seed=case.seed)

@@ -13,7 +13,9 @@ from qwenperf.report.extrapolated import MARK, is_extrapolated
 from qwenperf.report.speedup import value
 from qwenperf.schema.records import CaseRecord, RunRecord
 from qwenperf.workloads.case import Case
-from qwenperf.workloads.claims import CLAIMS, SIZE_CLAIMS, Claim, SizeClaim
+from qwenperf.workloads.claims import CLAIMS, FLAT_CLAIMS, SIZE_CLAIMS, Claim, FlatClaim, SizeClaim
+
+_GROWTH = "scaling_per_100_tokens"
 
 _COLUMNS = {"steady": "request_s", "cold": "cold_request_s", "arithmetic": "flops_per_request"}
 
@@ -29,13 +31,14 @@ def claims_report(run: RunRecord) -> Iterator[RenderableType]:
     """Yield the claims that the run's cases measure; nothing in a run of another suite."""
     cases = {case.id: case for case in run.cases if run.suite == SUITE}
     known = [claim for claim in CLAIMS if claim.slow in cases and claim.fast in cases]
-    sizes = [line for claim in SIZE_CLAIMS if claim.case in cases for line in _size(claim, cases[claim.case])]
+    others = [line for claim in FLAT_CLAIMS if claim.case in cases for line in _flat(claim, cases[claim.case])]
+    others += [line for claim in SIZE_CLAIMS if claim.case in cases for line in _size(claim, cases[claim.case])]
     if known:
         yield Text("speed-ups: claimed, and measured here", style="bold")
         yield _table(known, cases)
         yield Text(_LEGEND, style="dim")
-    yield from (Text(line) for line in sizes)
-    if known or sizes:
+    yield from (Text(line) for line in others)
+    if known or others:
         yield Text()
 
 
@@ -68,6 +71,14 @@ def _ratio(claim: Claim, slow: CaseRecord, fast: CaseRecord, metric: str) -> str
         return "-"
     mark = MARK if is_extrapolated(slow, metric) or is_extrapolated(fast, metric) else ""
     return f"{mark}{units.significant(claim.requests * before / after)}x"
+
+
+def _flat(claim: FlatClaim, case: CaseRecord) -> Iterator[str]:
+    found = case.metrics.get(_GROWTH)
+    if found is None or found.interval is None:
+        return
+    growth, low, high = (f"{100 * one:+.2f}%" for one in (found.value, *found.interval))
+    yield f"{claim.name}: 0% slower per 100 tokens claimed, {growth} here ({low} to {high})"
 
 
 def _size(claim: SizeClaim, case: CaseRecord) -> Iterator[str]:

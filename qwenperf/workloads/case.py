@@ -62,7 +62,11 @@ class Case:
     ``trials`` is how many steady requests are timed, ``time_limit_s`` when a hung case is given up.
 
     ``measured_tokens``, where the whole request would take hours, is how many new tokens are made at its start and how
-    many at its end; the rest is extrapolated from these, and every figure of that kind says so. 0 measures all.
+    many at its end; the rest is extrapolated from these, and every figure of that kind says so. 0 measures all. Only
+    for engines that compute the whole sequence for each token: with a cache the prompt costs what no other token does.
+
+    ``requests_only``, where a request takes minutes, times whole requests and first tokens and no single steps, and
+    lets the cold request, which is as long as those that are timed, be their warm-up.
     """
 
     model: str
@@ -72,19 +76,27 @@ class Case:
     time_limit_s: float = 300.0
     seed: int = 0
     measured_tokens: int = 0
+    requests_only: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse an extrapolation from too little, or of nothing.
 
         Raises:
-          ConfigError: ``measured_tokens`` below 2, or start and end of the request together are all of it.
+          ConfigError: ``measured_tokens`` below 2, or start and end of the request together are all of it; or the
+            engine has a cache.
         """
         measured, all_tokens = self.measured_tokens, self.workload.new_tokens
         if measured and not 2 <= measured <= all_tokens // 2:
             raise ConfigError(
                 f"{self.id}: measured_tokens is {measured} of {all_tokens} new tokens.",
                 advice="From 2 to half of them, or 0 to measure all.",
+            )
+        if measured and _has_cache(self.engine):
+            raise ConfigError(
+                f"{self.id}: measured_tokens is {measured} for an engine with a cache: its prompt costs what no other "
+                "token does.",
+                advice="Measure the whole request; requests_only makes it cheaper.",
             )
 
     @property
@@ -99,7 +111,10 @@ class Case:
         exactness and how much they may, and ``on_purpose`` which gates find what its name asks for: only our own
         engines say so, by their names.
         """
-        return {**asdict(self), "reference": rung_of(self.engine) in REFERENCE_RUNGS, **_told(self.engine)}
+        said = asdict(self)
+        if not self.requests_only:
+            del said["requests_only"]  # what is not there is false, and code that does not know it reads the case
+        return {**said, "reference": rung_of(self.engine) in REFERENCE_RUNGS, **_told(self.engine)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Case:
@@ -113,6 +128,13 @@ class Case:
             return cls(**{**known, "workload": Workload(**data["workload"])})
         except (KeyError, TypeError) as error:
             raise ConfigError(f"not a case: {error}.") from error
+
+
+def _has_cache(engine: str) -> bool:
+    """Say whether an engine of ours keeps keys and values; of anybody else's nothing is known."""
+    with suppress(ConfigError, UnknownNameError):  # whoever builds it refuses it
+        return parse_engine(engine).cache != "none"
+    return False
 
 
 def _told(engine: str) -> dict[str, Any]:

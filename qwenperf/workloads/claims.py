@@ -67,6 +67,15 @@ class SizeClaim:
     positions: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class FlatClaim:
+    """A claim that a token takes as long at the end of a request as at its start; ``case`` is measured step by step."""
+
+    name: str
+    case: str
+    said: str
+
+
 def _id(model: str, engine: str, workload: Workload) -> str:
     return Case(model=model, engine=engine, workload=workload).id
 
@@ -92,12 +101,16 @@ CLAIMS = (
            "1.50 tokens/s without cache and jit became 24.45; a warm-up of 5 tokens had shown 2.44 times"),
     _claim("GPT-2 x 15", _GPT2, (10, 13), Source.ESTIMATED, "the share of the cache alone in these 16 times"),
     _claim("GPT-2 x 15", _GPT2, (8, 8), Source.COUNTED, "120 attention computations became 15"),
+    _claim("GPT-2 x 15, int8", (_GPT2[1], _id("gpt2", GPT2_INT8, GPT2)), (1.5, 2), Source.ESTIMATED,
+           "quantisation would add 50 to 100%, said of another of these models"),
     _claim("24x896 x 50", _DEEP_50, (8, 10), Source.ESTIMATED, "10 to 15 minutes would become 1 to 2"),
     _claim("24x896 x 50", _DEEP_50, (25, 25), Source.COUNTED, "1,275 passes through a layer become 50"),
     _claim("24x896 x 100", _DEEP_100, (10, 15), Source.ESTIMATED, "30 to 40 minutes would become 3 to 5"),
     _claim("0.5B, 453 + 500", _LONG, (50, 100), Source.ESTIMATED, "13 minutes a sample would become 5 to 10 s"),
     _claim("0.5B, 453 + 500", _LONG, (350, 350), Source.COUNTED,
            "250 million operations become 700 thousand: squares of the lengths summed against lengths"),
+    _claim("0.5B, padded", (_LONG[0], _id(DEEP, "padded", LONG)), (2, 3), Source.ESTIMATED,
+           "one length for all sequences, and no cache, would give 2 to 3 times"),
     Claim(
         name="0.5B, 8 samples", slow=_id(DEEP, "naive", LONG), fast=_id(DEEP, "cached", LONG_8), requests=8, low=50,
         high=100, source=Source.ESTIMATED,
@@ -113,5 +126,12 @@ SIZE_CLAIMS = (
     SizeClaim(
         name="GPT-2, cache", case=_id("gpt2", "cached", GPT2), metric="kv_cache_allocated_bytes", claimed_bytes=38e6,
         positions=1024, said="a cache of 1,024 positions takes 38 MB: f32 keys or values, not both",
+    ),
+)  # fmt: skip
+
+FLAT_CLAIMS = (
+    FlatClaim(
+        name="0.5B, 453 + 500", case=_id(DEEP, "cached", LONG),
+        said="time in proportion to the new tokens: the last one takes as long as the first",
     ),
 )  # fmt: skip

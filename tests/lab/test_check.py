@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from qwenperf.errors import MeasurementError
+from qwenperf.lab import check
 from qwenperf.lab.check import check_tokens
 from qwenperf.workloads.case import Workload
 
@@ -88,9 +89,39 @@ class Stepping(Nameless):
         (None, None, "nameless.prefill returned None"),
         ((np.zeros((1, 7)), 0), None, "nameless.decode_step returned None"),
         ((np.zeros((1, 5)), 0), (np.zeros((1, 5)), 0), r"logits \[1, 4, 5\], uncached gave \[1, 4, 7\]"),
+        ((np.zeros((1, 1, 7)), 0), None, r"nameless.prefill returned logits \[1, 1, 7\]"),
+        ((np.zeros((1, 7)), 0), (np.zeros((1, 5)), 0), r"decode_step returned logits \[1, 5\] after \[1, 7\]"),
     ],
 )
 def test_steps_that_give_no_such_logits_are_named(first, step, seen):
     """What cannot be compared is told in one line."""
     with pytest.raises(MeasurementError, match=seen):
         check_tokens(Stepping(first, step), WORK, PROMPT, {"request": CHAIN}, uncached)
+
+
+class Chain(Nameless):
+    """Steps through the chain; the second row's third logits are another token's."""
+
+    def prefill(self, tokens_BT):
+        """Start."""
+        return uncached(tokens_BT)[:, -1], 0
+
+    def decode_step(self, tokens_B, state):
+        """Go on."""
+        wrong = np.array([0, 1]) * (state == 1)
+        return uncached((tokens_B + wrong) % 7), state + 1
+
+
+def test_a_batch_whose_logits_are_large_is_compared_row_by_row(monkeypatch):
+    """The truth is asked for one row at a time, and the verdict is the batch's."""
+    prompt, forms, asked = np.zeros((2, 1), np.int32), {"request": np.tile(CHAIN, (2, 1))}, []
+
+    def truth(tokens_BT):
+        asked.append(np.shape(tokens_BT))
+        return uncached(tokens_BT)
+
+    whole = check_tokens(Chain(), WORK, prompt, forms, truth)
+    monkeypatch.setattr(check, "MOST_BYTES", 100)
+    assert check_tokens(Chain(), WORK, prompt, forms, truth) == whole
+    assert asked == [(2, 4), (1, 4), (1, 4)]
+    assert whole.extra["not_own_choice"] == {"row": 1, "position": 2, "count": 1, "form": "request"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qwenperf.errors import MeasurementError
-from qwenperf.lab.divergence import compare, equal_share, worse
+from qwenperf.lab.divergence import compare, equal_share, of_rows, worse
 from qwenperf.lab.logits import Logits, relative_rounding
 
 VOCAB = 11
@@ -273,3 +273,40 @@ def test_the_induction_finds_where_free_running_decoding_leaves():
     fed = np.concatenate([[[2]], faulty[:, :-1]], axis=1)
     found = compare(faulty, Logits(uncached=table[fed]), "f32")
     assert found.position == int((free != faulty)[0].argmax()) == 5
+
+
+def _spoil(random, tokens, uncached, engine):
+    """Plant some of: another token, a tie, a masked token, an error of a logit, a number that is none."""
+    rows, steps, vocabulary = uncached.shape
+    for fault in random.choice(["token", "tie", "mask", "error", "nan", "own"], random.integers(0, 4)):
+        row, step, other = random.integers(rows), random.integers(steps), random.integers(vocabulary)
+        if fault == "tie":
+            uncached[row, step, other] = engine[row, step, other] = uncached[row, step].max() - np.float32(1e-6)
+        if fault == "mask":
+            uncached[row, step, other] = engine[row, step, other] = -np.inf
+        if fault in ("token", "tie", "mask"):
+            tokens[row, step] = other
+        if fault == "error":
+            engine[row, step, other] += np.float32(0.1)
+        if fault == "nan":
+            engine[row, step, other] = np.nan
+        if fault == "own":
+            engine[row, step, other] = 9
+
+
+@pytest.mark.parametrize("steps", [True, False], ids=["steps", "tokens only"])
+def test_rows_compared_one_by_one_say_what_the_batch_says(steps):
+    """The same record, whatever is wrong and in how many rows: where it is, how much of it, and how sure both are."""
+    kinds = set()
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        uncached = random.uniform(-1, 1, (3, 4, VOCAB)).astype(np.float32)
+        engine, tokens = uncached.copy(), uncached.argmax(-1)
+        _spoil(random, tokens, uncached, engine)
+        whole, *alone = (
+            compare(tokens[part], Logits(uncached=uncached[part], engine=engine[part] if steps else None), "f32")
+            for part in (slice(None), [0], [1], [2])
+        )
+        assert of_rows(alone) == whole
+        kinds.add((whole.equal, whole.near_tie, *sorted(whole.extra)))
+    assert len(kinds) >= (6 if steps else 4)

@@ -61,6 +61,15 @@ def test_times_that_follow_the_arithmetic_are_extrapolated_exactly(whole):
     assert (values["compiles_cold"], values["compile_s"]) == (100, 200)
 
 
+def test_an_engine_of_one_shape_has_compiled_all_at_the_start():
+    """What the other end compiles is for a prompt of that length, which no request of this one has."""
+    facts, case = EngineFacts(flops_per_request=flops(10, 100)), dataclasses.replace(CASE, engine="padded")
+    values = extrapolate(case, facts, record(10, once_s=3.0), record(106)).metrics
+    assert values["request_s"].value == pytest.approx(seconds(10, 100))
+    assert values["cold_request_s"].value == pytest.approx(seconds(10, 100) + 4 * 2.0 + 3.0)
+    assert (values["compiles_cold"].value, values["compile_s"].value) == (4, 8)
+
+
 def test_without_counts_the_middle_of_both_ends_is_taken():
     """An engine may not know its FLOPs."""
     ends = [record(10), record(106)]
@@ -91,7 +100,7 @@ def test_the_worse_end_is_the_evidence(whole):
     assert whole.evidence.divergence.worst_step == 106
 
 
-@pytest.mark.parametrize("engine", ["naive", "cached+weights=int8"])
+@pytest.mark.parametrize("engine", ["naive", "naive+weights=int8"])
 def test_no_number_at_the_far_end_fails(engine):
     """Although at the start a token differs, which approximate settings excuse, and is told first of two alike."""
     case = dataclasses.replace(CASE, engine=engine)

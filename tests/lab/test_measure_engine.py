@@ -1,5 +1,6 @@
 """Any engine is measured in declared phases, and what is wrong with it becomes evidence."""
 
+import dataclasses
 import importlib.util
 import itertools
 import time
@@ -10,6 +11,8 @@ import pytest
 
 from qwenperf.decode.build import build_engine
 from qwenperf.errors import MeasurementError
+from qwenperf.gate import scaling
+from qwenperf.gate.budget_set import CaseBudget
 from qwenperf.lab.measure_engine import measure_engine
 from qwenperf.lab.options import Options
 from qwenperf.measure.clock import Clock
@@ -188,3 +191,16 @@ def test_a_fast_engine_is_timed_more_often():
     """Requests of microseconds go on until the least time is full, or the most trials are reached."""
     record = measure(engines.Markov(), trials=3, trials_most=7, steady_least_s=60.0)
     assert len(record.metrics["request_s"].samples) == 7
+
+
+def test_where_only_requests_are_timed_the_cold_one_is_their_warm_up():
+    """Whole requests: one cold, and the trials. First tokens: one to warm up, and the trials. Streams: none."""
+    engine = engines.OtherStream()
+    record = measure(engine, requests_only=True, steady_budget_s=1e-6)
+    assert engine.requests == 1 + 1 + 2 * 2
+    assert record.evidence.stream is None
+    assert {"cold_request_s", "request_s", "ttft_s", "request_tokens_per_s"} <= set(record.metrics)
+    assert record.evidence.divergence.equal
+    spec = {**record.spec, "requests_only": True}
+    verdict = scaling.judge(dataclasses.replace(record, spec=spec), CaseBudget())
+    assert (verdict.outcome.value, verdict.summary) == ("skipped", "the case times whole requests only")

@@ -26,7 +26,7 @@ class Noting:
 
     def generate(self, tokens_BT, new_tokens):
         """Return zeros."""
-        self.asked.append("request")
+        self.asked.append("request" if new_tokens > 1 else "first token")
         return np.zeros((len(tokens_BT), new_tokens), np.int32)
 
     def stream(self, tokens_BT, new_tokens):
@@ -45,8 +45,8 @@ class CompilingOnce(Noting):
         yield from super().stream(tokens_BT, new_tokens)
 
 
-def measure(engine, trials=3, prompt=(0, 0)):
-    forms = Forms(engine=engine, workload=WORK, prompt_BT=np.array([prompt], np.int32))
+def measure(engine, trials=3, prompt=(0, 0), **more):
+    forms = Forms(engine=engine, workload=WORK, prompt_BT=np.array([prompt], np.int32), **more)
     with CompileLog() as log:
         clock = Clock(log, now=itertools.count().__next__)
         return measure_steady(forms, clock, trials, Floors())
@@ -58,6 +58,15 @@ def test_each_request_has_its_stream_behind_it():
     steady = measure(engine)
     assert engine.asked == ["request", "stream"] * 3
     assert len(steady.request_s) == len(steady.ttft_s) == len(steady.stream.step_s) == 3
+
+
+def test_where_only_requests_are_timed_a_first_token_stands_for_the_stream():
+    """A trial of one request of minutes, and what it costs until its first token."""
+    engine = Noting()
+    steady = measure(engine, trials=2, requests_only=True)
+    assert engine.asked == ["request", "first token"] * 2
+    assert len(steady.request_s) == len(steady.ttft_s) == 2
+    assert (steady.stream, steady.streamed) == (None, None)
 
 
 def test_a_void_names_the_trial_and_the_repetition_counts():

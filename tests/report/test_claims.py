@@ -6,7 +6,7 @@ from qwenperf.report.claims import claims_report
 from qwenperf.report.terminal import Places, render, run_report, rung_table
 from qwenperf.schema.records import CaseRecord, Metric, RunRecord, metric
 from qwenperf.workloads.case import Case
-from qwenperf.workloads.claims import CLAIMS, DEEP, GPT2, GPT2_INT8, LONG, LONG_8, SIZE_CLAIMS
+from qwenperf.workloads.claims import CLAIMS, DEEP, FLAT_CLAIMS, GPT2, GPT2_INT8, LONG, LONG_8, SIZE_CLAIMS
 from qwenperf.workloads.suites import SUITES
 
 
@@ -58,11 +58,21 @@ def test_sizes_are_told_for_as_many_positions_as_were_claimed():
     assert "GPT-2, int8 weights: 163 MB claimed, 150 MB here" in text
 
 
+def test_the_growth_of_a_token_s_time_stands_beside_the_claim_that_there_is_none():
+    """With its interval; a case whose steps were not timed says nothing."""
+    grown = metric("scaling_per_100_tokens", 0.004, interval=(-0.001, 0.009), coverage=0.95)
+    case = record(DEEP, "cached", LONG)
+    assert text_of(case).strip() == ""
+    text = text_of(CaseRecord(id=case.id, spec=case.spec, metrics={"scaling_per_100_tokens": grown}))
+    assert "0.5B, 453 + 500: 0% slower per 100 tokens claimed, +0.40% here (-0.10% to +0.90%)" in " ".join(text.split())
+
+
 def test_every_claim_is_measured_by_the_suite():
-    """A claim beside no case would be repeated, and not checked."""
-    measured = {case.id for case in SUITES["seeds"].cases}
-    assert {name for claim in CLAIMS for name in (claim.slow, claim.fast)} <= measured
-    assert {claim.case for claim in SIZE_CLAIMS} <= measured
+    """A claim beside no case would be repeated, and not checked; growth is measured step by step."""
+    measured = {case.id: case for case in SUITES["seeds"].cases}
+    assert {name for claim in CLAIMS for name in (claim.slow, claim.fast)} <= set(measured)
+    assert {claim.case for claim in SIZE_CLAIMS} <= set(measured)
+    assert not any(measured[claim.case].requests_only for claim in FLAT_CLAIMS)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from qwenperf.errors import ConfigError
-from qwenperf.workloads.case import Workload
+from qwenperf.workloads.case import Case, Workload
+
+LONG = Workload(prompt_length=4, new_tokens=40)
 
 
 def test_whole_numbers_of_numpy_are_whole_numbers():
@@ -21,3 +23,23 @@ def test_anything_else_is_refused_with_its_value(value):
     """A fraction, a text or an array is no number of tokens."""
     with pytest.raises(ConfigError, match=r"new_tokens is .* not a whole number of at least 2"):
         Workload(prompt_length=4, new_tokens=value)
+
+
+def test_a_case_that_times_requests_only_is_read_back_and_others_do_not_speak_of_it():
+    """Code that does not know the field yet reads the cases that do not need it."""
+    case = Case(model="tiny", engine="cached", workload=LONG, requests_only=True)
+    assert Case.from_json(json.loads(json.dumps(case.to_json()))) == case
+    assert "requests_only" not in Case(model="tiny", engine="cached", workload=LONG).to_json()
+
+
+@pytest.mark.parametrize("engine", ["cached", "cached-concat+weights=int8", "best-cpu"])
+def test_a_request_with_a_cache_is_never_extrapolated_from_its_ends(engine):
+    """The prompt would be counted once for every few tokens."""
+    with pytest.raises(ConfigError, match="measured_tokens is 4 for an engine with a cache"):
+        Case(model="tiny", engine=engine, workload=LONG, measured_tokens=4)
+
+
+@pytest.mark.parametrize("engine", ["naive", "padded+weights=int8", "theirs:make", "no-such-engine"])
+def test_other_engines_may_be_measured_at_their_ends(engine):
+    """Also one of which nothing is known here."""
+    assert Case(model="tiny", engine=engine, workload=LONG, measured_tokens=4).measured_tokens == 4

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from qwenperf.stats.dependence import lag_one, widening
 from qwenperf.stats.noise import pair_noise
@@ -38,3 +40,16 @@ def test_equal_pairs_say_nothing():
     """No division by nothing."""
     assert np.isnan(lag_one(np.full((1, 20), 0.1))).all()
     assert widening({"a": np.full(20, 0.1), "b": np.asarray([1.0])}) == {"a": 1.0, "b": 1.0}
+
+
+rows = st.lists(st.floats(-1, 1, allow_nan=False), min_size=2, max_size=20).map(np.asarray)
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), rows, min_size=1))
+@settings(max_examples=80, deadline=None)
+def test_an_interval_is_never_narrowed_nor_widened_without_end(cases):
+    """By 1 to 3, for every case, whatever was seen; and by as much where head and base are swapped."""
+    found = widening(cases)
+    assert found.keys() == cases.keys()
+    assert all(1 <= factor <= 3 + 1e-9 for factor in found.values())
+    assert widening({name: -values for name, values in cases.items()}) == pytest.approx(found)

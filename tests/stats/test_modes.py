@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from qwenperf.stats.modes import FALSE_ALARM, modes
 
@@ -33,3 +35,17 @@ def test_few_pairs_and_equal_pairs_have_no_two_modes():
     """Nothing can be told from them."""
     assert modes(np.asarray([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])) == ()
     assert modes(np.zeros(20)) == ()
+
+
+ratios = st.lists(st.floats(-1, 1, allow_nan=False).map(lambda value: round(value, 4)), min_size=12, max_size=20)
+
+
+@given(ratios)
+@settings(max_examples=60, deadline=None)
+def test_modes_lie_among_the_pairs_and_grow_with_them(values):
+    """Two or none, the lower one first, each within what was seen; twice the differences have twice the modes."""
+    found = modes(np.asarray(values))
+    assert len(found) in {0, 2}
+    if found:
+        assert min(values) <= found[0] < found[1] <= max(values)
+    assert modes(2 * np.asarray(values)) == tuple(2 * one for one in found)

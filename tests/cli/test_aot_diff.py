@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,41 @@ def test_what_makes_no_sense_is_refused_in_one_line(saved, tmp_path, arguments, 
     with pytest.raises(QwenperfError) as error:
         diff(*(part.format_map(named) for part in arguments))
     assert told in str(error.value)
+
+
+def committed(folder, message):
+    """Commit all that is in a repository."""
+    for words in (("add", "--all"), ("commit", "--quiet", "--message", message)):
+        author = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(("git", *author, *words), cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.slow
+def test_two_revisions_are_compiled_each_by_its_own_code(cli, repository, tmp_path):
+    """A comment makes the same program; a step that no longer donates its state fails, with the argument named."""
+    command_line, environ, _ = cli
+    tree = tmp_path / "tree"
+    shutil.copytree(repository / "qwenperf", tree / "qwenperf", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(("git", "init", "--quiet"), cwd=tree, check=True)
+    committed(tree, "sound")
+    file = tree / "qwenperf" / "decode" / "programs.py"
+    file.write_text(file.read_text() + "# A comment.\n")
+    committed(tree, "a comment")
+    donated = "donated = (2,) if donate else ()"
+    assert donated in file.read_text()
+    file.write_text(file.read_text().replace(donated, "donated = ()"))
+    committed(tree, "no donation")
+
+    def diffed(base, head):
+        small = ("--model", "tiny", "--prompt-length", 4, "--new-tokens", 4, "--engine", "cached", "--target", "cpu")
+        return subprocess.run(
+            command_line("aot", "diff", base, head, *small), cwd=tree, capture_output=True, text=True, check=False,
+            env=environ(QWENPERF_CACHE=str(tmp_path / "cache")),
+        )  # fmt: skip
+
+    same, worse = diffed("HEAD~2", "HEAD~1"), diffed("HEAD~1", "HEAD")
+    assert same.returncode == 0, same.stderr
+    assert same.stdout.count("the same program") == 2
+    assert worse.returncode == 1, worse.stderr
+    assert "was donated in base and is not in head" in " ".join(worse.stdout.split())
+    assert "`state.layers.0.keys`" in worse.stdout

@@ -42,14 +42,14 @@ def notify(service: Service) -> int:
 def announce(service: Service) -> int:
     """Make messages of alerts whose state their project's webhook has not heard of, and return how many."""
     with service.database.read() as connection:
-        if not notices.untold(connection, 1):
+        if not notices.untold(connection, 1, locked=False):
             return 0
     return service.database.write(partial(_announce, service=service, at=service.clock()))
 
 
 def _announce(connection: Connection, *, service: Service, at: int) -> int:
     count = 0
-    for found in _families(notices.untold(connection, _AT_ONCE)):
+    for found in _families(notices.untold(connection, _AT_ONCE, locked=True)):
         body = json.dumps(_payload(found, service.settings.public_url), allow_nan=False)
         notices.add(connection, found[0].project_id, EVENT, body, at)
         notices.is_told(connection, found)

@@ -43,8 +43,11 @@ def remove_webhook(connection: Connection, project_id: int, at: int) -> bool:
     return connection.execute(delete(webhooks).where(webhooks.c.project_id == project_id)).rowcount > 0
 
 
-def untold(connection: Connection, limit: int) -> Sequence[Row[Any]]:
-    """Return alerts whose state a webhook has not heard of, with their project; what came and went is left out."""
+def untold(connection: Connection, limit: int, *, locked: bool) -> Sequence[Row[Any]]:
+    """Return alerts whose state a webhook has not heard of, with their project; what came and went is left out.
+
+    ``locked``: of several workers that write at once, one gets an alert.
+    """
     never = (alerts.c.told == "") & alerts.c.state.in_(_OVER)
     query = (
         named(projects.c.name.label("project"))
@@ -54,8 +57,7 @@ def untold(connection: Connection, limit: int) -> Sequence[Row[Any]]:
         .order_by(alerts.c.project_id, alerts.c.family, alerts.c.id)
         .limit(limit)
     )
-    # Of several workers one tells of an alert.
-    return connection.execute(query.with_for_update(of=alerts, skip_locked=True)).all()
+    return connection.execute(query.with_for_update(of=alerts, skip_locked=True) if locked else query).all()
 
 
 def is_told(connection: Connection, found: Sequence[Row[Any]]) -> None:

@@ -20,6 +20,8 @@ import fsspec  # type: ignore[import-untyped]  # ships no types
 from qwenperf.service.problems import ServiceUnavailableError
 
 BLOCK = 1 << 20
+_DRIVERS = frozenset({"adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "requests", "s3fs"})
+"""Packages between fsspec and a store, whose errors are no OSError where the store is away or says no."""
 
 
 class Files:
@@ -27,7 +29,9 @@ class Files:
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
         with _available():
-            self._fs, self._root = fsspec.url_to_fs(url, **dict(options or {}))
+            # Other workers write too: what a folder held once says nothing of now.
+            given = {"use_listings_cache": False} | dict(options or {})
+            self._fs, self._root = fsspec.url_to_fs(url, **given)
         protocol = self._fs.protocol
         self._local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
 
@@ -174,9 +178,16 @@ def _available() -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (OSError, TimeoutError) as error:
-        reason = error.strerror or type(error).__name__
+    except Exception as error:
+        if not isinstance(error, OSError | TimeoutError) and _origin(error) not in _DRIVERS:
+            raise
+        reason = getattr(error, "strerror", None) or type(error).__name__
         raise ServiceUnavailableError(f"the file store refused: {reason}.") from error
+
+
+def _origin(error: Exception) -> str:
+    """Return the package whose error it is."""
+    return type(error).__module__.partition(".")[0]
 
 
 @contextmanager

@@ -44,6 +44,14 @@ from qwenperf.settings import read_size
 @click.option("--oidc-audience", default=None, metavar="NAME", help="Audience of those (default: the public URL).")
 @click.option("--oidc-jwks-url", default=None, metavar="URL", help="The issuer's keys (default: where it says).")
 @click.option(
+    "--viewers",
+    type=click.IntRange(0, 64),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Open traces of so many runs at once in XProf, if it is installed; 0 never does.",
+)
+@click.option(
     "--private-webhooks", is_flag=True, help="Let webhooks go to this network's own addresses, and to http://."
 )
 @click.option("--trust-forwarded", is_flag=True, help="Believe X-Forwarded-For: only behind a proxy that sets it.")

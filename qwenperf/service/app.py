@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from qwenperf.errors import QwenperfError
+from qwenperf.service.conditional import unless_known
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.db.database import Database
 from qwenperf.service.db.upgrade import check_version, upgrade
@@ -66,6 +67,7 @@ def create_app(settings: ServiceSettings, service: Service | None = None) -> Sta
         jobs.start()
         yield
         await run_in_threadpool(jobs.stop)
+        await run_in_threadpool(made.viewers.close)
         await run_in_threadpool(made.database.close)
 
     handlers: Mapping[Any, Any] = {
@@ -109,10 +111,10 @@ def _chosen(handlers: Mapping[str, Any]) -> Callable[[Request], Awaitable[Respon
         if request.url.path.startswith("/api/"):
             # Now, and remembered: whoever holds one connection must not wait for a second.
             await run_in_threadpool(identify, request)
-        if iscoroutinefunction(handler):
-            response: Response = await handler(request)
-            return response
-        return await run_in_threadpool(handler, request)
+        response: Response = (
+            await handler(request) if iscoroutinefunction(handler) else await run_in_threadpool(handler, request)
+        )
+        return unless_known(request, response) if request.url.path.startswith("/api/") else response
 
     return handle
 

@@ -12,6 +12,7 @@ from qwenperf.service.counters import Counters
 from qwenperf.service.db.database import Database
 from qwenperf.service.files import Files
 from qwenperf.service.settings import ServiceSettings
+from qwenperf.service.viewers.viewers import Viewers
 
 
 def now_us() -> int:
@@ -28,6 +29,7 @@ class Service:
     files: Files
     clock: Callable[[], int] = now_us
     counters: Counters = field(default_factory=Counters)
+    viewers: Viewers = field(default_factory=Viewers)
 
 
 def service_of(request: HTTPConnection) -> Service:

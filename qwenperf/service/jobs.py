@@ -96,6 +96,11 @@ def sweep(service: Service, stop: threading.Event | None = None) -> None:
         found = [row for row in projects.listed(connection) if row.retention_days is not None]
     for project in found:
         expire(service, project.id, now - project.retention_days * DAY_US, stop)
+    # Of runs that somebody removed, or of an earlier round that ended too soon.
+    with service.database.read() as connection:
+        left = files.with_unnamed(connection)
+    for project_id in left:
+        _drop_files(service, project_id)
 
 
 def expire(service: Service, project_id: int, before: int, stop: threading.Event | None = None) -> int:

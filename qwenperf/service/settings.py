@@ -41,6 +41,7 @@ class ServiceSettings:
       rate_burst: requests that one token may make at once.
       anonymous_per_s: requests a second that one address may go on making without a token.
       anonymous_burst: requests that such an address may make at once.
+      viewers: XProf on traces, of so many runs at once in each process; 0 is never.
       private_webhooks: webhooks may go to this network's own addresses, and without encryption.
       trust_forwarded: ``X-Forwarded-For`` says who asks: only behind a proxy that sets it.
     """
@@ -70,6 +71,7 @@ class ServiceSettings:
     rate_burst: int = 1000
     anonymous_per_s: float = 20.0
     anonymous_burst: int = 200
+    viewers: int = 2
     private_webhooks: bool = False
     trust_forwarded: bool = False
 

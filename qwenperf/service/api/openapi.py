@@ -22,6 +22,9 @@ _MEANING = {
     416: "There are no such bytes.", 422: "It can be read, and is wrong; the error says where.",
     429: "Too many requests; Retry-After says when.", 503: "Database or files cannot be reached; try again.",
 }  # fmt: skip
+_KNOWN = Parameter(
+    name="If-None-Match", schema={"type": "string"}, about="The ETag of an earlier answer.", place="header"
+)
 
 
 @cache
@@ -65,7 +68,7 @@ def _entry(operation: Operation) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.about,
-        "parameters": inside + [_parameter(one) for one in operation.parameters],
+        "parameters": inside + [_parameter(one) for one in (*operation.parameters, *_conditions(operation))],
         "responses": _responses(operation),
         "security": [{"token": []}, {}] if operation.scope in {"", "read"} else [{"token": []}],
     }
@@ -74,6 +77,11 @@ def _entry(operation: Operation) -> dict[str, Any]:
     if operation.body is not None:
         entry["requestBody"] = {"required": True, "content": _content(operation.body)}
     return entry
+
+
+def _conditions(operation: Operation) -> tuple[Parameter, ...]:
+    """Return what lets a question be answered by 304, where somebody has the answer already."""
+    return (_KNOWN,) if operation.method == "GET" and operation.path.startswith("/api/") else ()
 
 
 def _parameter(one: Parameter) -> dict[str, Any]:
@@ -92,6 +100,8 @@ def _responses(operation: Operation) -> dict[str, Any]:
         responses[str(status)] = {"description": "Done." if status == 204 else "The answer."}
         if sent is not None:
             responses[str(status)]["content"] = _content(sent)
+    if _conditions(operation):
+        responses["304"] = {"description": "The answer is the one that was named."}
     always = (400, 401, 403, 404, 429, 503) if operation.path.startswith("/api/") else (401, 429, 503)
     for status in sorted({*always, *operation.problems}):
         responses[str(status)] = {"description": _MEANING[status], "content": _content(named("Problem"))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qwenperf.formats.convert import READABLE
-from qwenperf.service.api import badges, changes, export, health, projects, records, series, uploads, webhooks
+from qwenperf.service.api import badges, changes, export, health, projects, records, removal, series, uploads, webhooks
 from qwenperf.service.api.operations import (
     CURSOR,
     LIMIT,
@@ -108,6 +108,10 @@ OPERATIONS = (
     Operation(
         id="getRun", method="GET", path=_RUN, handler=records.show_run, scope="read",
         about="A run with cases, metrics, verdicts and files.", answers={200: named("RunInFull")},
+    ),
+    Operation(
+        id="removeRun", method="DELETE", path=_RUN, handler=removal.remove_run, scope="admin",
+        about="Remove a run with its points, verdicts and files. Once more changes nothing.", answers={204: None},
     ),
     Operation(
         id="getRunRecord", method="GET", path=f"{_RUN}/record", handler=records.run_record, scope="read",

@@ -40,6 +40,12 @@ def audit(  # noqa: PLR0917  (who, what, of what, more, when: the order in which
     connection.execute(insert(table).values(values))
 
 
+def was_done(connection: Connection, project_id: int, action: str, subject: str) -> bool:
+    """Say whether something was ever done in a project to what has this name."""
+    mine = (table.c.project_id == project_id) & (table.c.action == action) & (table.c.subject == redact(subject))
+    return connection.execute(select(table.c.id).where(mine).limit(1)).first() is not None
+
+
 def recent(
     connection: Connection, project_id: int | None, *, limit: int = 200, before: int | None = None
 ) -> Sequence[Row[Any]]:

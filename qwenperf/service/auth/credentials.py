@@ -7,7 +7,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 from starlette.requests import HTTPConnection, Request
 
 from qwenperf.service.auth import storage
@@ -91,6 +91,14 @@ def checked_token(request: Request, service: Service, text: str) -> Row[Any]:
         with suppress(ServiceUnavailableError):
             service.database.write(lambda connection: storage.used(connection, row.id, at))
     return row
+
+
+def still_good(connection: Connection, identity: Identity, at: int) -> bool:
+    """Say whether the token behind somebody who was identified earlier is good yet; nobody's always is."""
+    if identity.token_id is None:
+        return True
+    row = storage.token_by_id(connection, identity.token_id)
+    return row is not None and _refusal(row, at) is None
 
 
 def _refusal(row: Row[Any], at: int) -> str | None:

@@ -52,6 +52,11 @@ def token_by_prefix(connection: Connection, prefix: str) -> Row[Any] | None:
     return connection.execute(select(tokens).where(tokens.c.prefix == prefix)).one_or_none()
 
 
+def token_by_id(connection: Connection, token_id: int) -> Row[Any] | None:
+    """Return a token's row; ``None`` where it is gone."""
+    return connection.execute(select(tokens).where(tokens.c.id == token_id)).one_or_none()
+
+
 def listed_tokens(connection: Connection, project_id: int | None, *, every: bool = False) -> Sequence[Row[Any]]:
     """Return tokens of one project (``None``: of the service; ``every``: all), newest first, each with its project."""
     asked = (

@@ -28,6 +28,12 @@ def at_path(connection: Connection, run_id: int, path: str) -> Row[Any] | None:
     return rows[0] if rows else None
 
 
+def with_unnamed(connection: Connection) -> Sequence[int]:
+    """Return the projects that have files which no run has any more."""
+    named = exists().where(run_files.c.file_id == files.c.id)
+    return connection.execute(select(files.c.project_id).where(~named).distinct()).scalars().all()
+
+
 def drop_unnamed(connection: Connection, project_id: int) -> list[str]:
     """Forget the files that no run has any more, give their room back, and return their names."""
     named = exists().where(run_files.c.file_id == files.c.id)

@@ -1,22 +1,45 @@
-"""Old runs go: with their points, in small transactions, and never half of one."""
+"""Runs go, old ones or one that somebody removes: with their points, in small transactions, never half of one."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, and_, delete, func, select
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, func, select, update
 
 from qwenperf.service.db import points as arriving
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import comparisons, points, records, runs, series, uploads
 
 _AT_ONCE = 200
+_NEVER = -1
+"""As a number of points at which a series was judged: one that it never has."""
 
 
 def expire(connection: Connection, project_id: int, before: int) -> int:
     """Remove the oldest runs of a project, of those from before a time, and return how many."""
     old = select(runs.c.id, runs.c.at, runs.c.record_id).where(runs.c.project_id == project_id, runs.c.at < before)
     rows = connection.execute(old.order_by(runs.c.at, runs.c.id).limit(_AT_ONCE)).all()
-    if not rows:
-        return 0
+    if rows:
+        _drop(connection, project_id, rows)
+    return len(rows)
+
+
+def remove(connection: Connection, run: Row[Any]) -> None:
+    """Remove one run. Its series know of it at once: those that have no other point go, the rest are judged anew."""
+    mine = select(series.c.id).where(series.c.project_id == run.project_id)
+    here = and_(points.c.series_id.in_(mine), points.c.at == run.at, points.c.run_id == run.id)
+    numbers = connection.execute(select(points.c.series_id).where(here)).scalars().all()
+    _drop(connection, run.project_id, [run])
+    for start in range(0, len(numbers), _AT_ONCE):
+        some = numbers[start : start + _AT_ONCE]
+        arriving.recount(connection, some)
+        connection.execute(delete(series).where(series.c.id.in_(some), series.c.points == 0))
+        connection.execute(update(series).where(series.c.id.in_(some)).values(judged=_NEVER))
+
+
+def _drop(connection: Connection, project_id: int, rows: Sequence[Any]) -> None:
+    """Remove some runs, in the order of their times, and all that is theirs but their files."""
     first, last, numbers = rows[0].at, rows[-1].at, [row.id for row in rows]
     mine = select(series.c.id).where(series.c.project_id == project_id)
     # By the key of the table: each series is asked for one range, and within it for these runs.
@@ -28,7 +51,6 @@ def expire(connection: Connection, project_id: int, before: int) -> int:
     connection.execute(delete(uploads).where(uploads.c.run_id.in_(numbers)))
     connection.execute(delete(runs).where(runs.c.id.in_(numbers)))
     _forget_records(connection, project_id, [row.record_id for row in rows])
-    return len(rows)
 
 
 def expire_comparisons(connection: Connection, project_id: int, before: int) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,19 +17,20 @@ from qwenperf.report.html_run import run_view
 from qwenperf.report.html_stream import HEIGHT, WIDTH
 from qwenperf.schema.codec import comparison_from_json, from_json
 from qwenperf.schema.records import Outcome, RunRecord, Verdict
+from qwenperf.service import removing
+from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import service_of
 from qwenperf.service.db import comparisons, files, runs
 from qwenperf.service.problems import Problem
-from qwenperf.service.web import asked, links
-from qwenperf.service.web.pages import opened, page
+from qwenperf.service.web import asked, links, viewer
+from qwenperf.service.web.pages import back, field, opened, page
 
 _CHART = {"width": WIDTH, "height": HEIGHT}
-_TRACE = ".xplane.pb"
 
 
 def show_run(request: Request) -> Response:
     """Show a run."""
-    _, project = opened(request)
+    identity, project = opened(request)
     name = asked.name(request, "run")
     with service_of(request).database.read() as connection:
         row = runs.by_name(connection, project.id, name)
@@ -40,8 +42,9 @@ def show_run(request: Request) -> Response:
         around = _around(connection, row)
     place = f"/api/v1{links.project_api(project.name)}/runs/{links.segment(name)}"
     found = [(one.path, one.size, f"{place}/files/{links.path(one.path)}") for one in lying]
-    whole = f"{links.run(project.name, name)}/files.tar"
-    traced = any(one.path.endswith(_TRACE) for one in lying)
+    here = links.run(project.name, name)
+    traced = viewer.is_traced(lying)
+    note = viewer.why_not(service_of(request).settings)
     return page(
         request,
         "run.html",
@@ -51,12 +54,24 @@ def show_run(request: Request) -> Response:
         view=run_view(record, lambda _: ""),
         chart=_CHART,
         record_href=f"{place}/record",
-        archive_href=whole,
+        archive_href=f"{here}/files.tar",
         record_links=list(_links(project, row, around)),
         files=found,
         commands=list(_commands(request, project, name)) if traced else [],
+        viewer_href=f"{here}/xprof" if traced and not note else "",
+        viewer_note=note,
+        remove_href=f"{here}/delete" if identity.may(Scope.ADMIN, project.id, public=False) else "",
         here="runs",
     )
+
+
+def remove_run(request: Request, sent: FormData) -> Response:
+    """Remove a run, if the form says that this is meant."""
+    identity, project = opened(request, Scope.ADMIN)
+    if field(sent, "sure") != "yes":
+        raise Problem(422, "The form does not say that this is meant.", "Tick the box: nothing brings a run back.")
+    removing.remove_run(service_of(request), identity, project, asked.name(request, "run"))
+    return back(links.project(project.name, "runs"))
 
 
 def as_judged(record: RunRecord, verdicts: Sequence[Row[Any]]) -> RunRecord:
@@ -145,5 +160,8 @@ def show_comparison(request: Request) -> Response:
         record_links=[("what changed between the two", changes)] if changes else [],
         files=[],
         commands=[],
+        viewer_href="",
+        viewer_note="",
+        remove_href="",
         here="comparisons",
     )

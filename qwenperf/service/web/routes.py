@@ -21,7 +21,8 @@ from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import service_of
 from qwenperf.service.db import projects
 from qwenperf.service.problems import Problem
-from qwenperf.service.web import admin, alerts, archive, compare, lists, login, overview, records, series
+from qwenperf.service.viewers.process import PREFIX
+from qwenperf.service.web import admin, alerts, archive, compare, lists, login, overview, records, series, viewer
 from qwenperf.service.web.pages import form, page
 from qwenperf.service.web.templating import REPORT_STYLE, STATIC
 
@@ -52,6 +53,9 @@ def routes() -> list[BaseRoute]:
         Route(f"{project}/runs", lists.list_runs),
         Route(f"{project}/runs/{{run}}", records.show_run),
         Route(f"{project}/runs/{{run}}/files.tar", archive.send),
+        Route(f"{project}/runs/{{run}}/delete", form(records.remove_run), methods=["POST"]),
+        Route(f"{project}/runs/{{run}}/xprof", form(viewer.start), methods=["POST"]),
+        Route(f"{project}/runs/{{run}}/xprof/{{ticket}}{PREFIX}/{{path:path}}", viewer.show),
         Route(f"{project}/compare", compare.show),
         Route(f"{project}/comparisons", lists.list_comparisons),
         Route(f"{project}/comparisons/{{comparison}}", records.show_comparison),

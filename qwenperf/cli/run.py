@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from qwenperf.cli.streams import verdict_survives
 from qwenperf.gate.budget_set import BudgetSet
 from qwenperf.settings import INCONCLUSIVE, Settings
 from qwenperf.workloads.case import DTYPES, ENGINES, Case
+from qwenperf.workloads.models import PRESETS
+from qwenperf.workloads.setting import SETTINGS
 from qwenperf.workloads.suites import SUITES
 
 STEADY_LEAST_S = 1.0
@@ -43,7 +45,7 @@ _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 @click.option(
     "--trace-python", is_flag=True, default=None, help="Record Python's own calls too, which slows the steps."
 )
-@click.option("--trace-quota", metavar="S", help="Room for the traces of all runs; then no more (default: 4GB).")
+@click.option("--trace-quota", metavar="SIZE", help="Room for the traces of all runs; then no more (default: 4GB).")
 @click.option("--time-limit", "time_limit_s", type=float, metavar="S", help="Seconds a case may take, all included.")
 @click.option("--trials", type=int, metavar="N", help="Steady requests timed a case.")
 @click.option("--inconclusive", help=f"What noise does to the exit code: {' or '.join(INCONCLUSIVE)} (default: warn).")
@@ -59,7 +61,8 @@ _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 def command(filters: tuple[str, ...], budget_file: Path | None, as_json: bool, **flags: Any) -> int:  # noqa: FBT001
     """Measure the cases of a suite, judge them, and keep a record and traces.
 
-    Without options: every rung of the ladder on a small model and the real SmolLM2 weights, in about 3 minutes.
+    Without options: every rung of the ladder on a small model and the real SmolLM2 weights, in about 3 minutes. --list
+    names the suites, the models that have presets, and the settings of engines.
     """
     flags.pop("debug")
     list_only, dry_run = flags.pop("list_only"), flags.pop("dry_run")
@@ -79,11 +82,19 @@ def command(filters: tuple[str, ...], budget_file: Path | None, as_json: bool, *
 def _list(suite: str, cases: Sequence[Case], *, as_json: bool) -> int:
     if as_json:
         about = {other.name: other.about for other in SUITES.values()}
-        write_json({"suite": suite, "cases": [{"id": case.id, **case.to_json()} for case in cases], "suites": about})
+        listed = [{"id": case.id, **case.to_json()} for case in cases]
+        write_json({"suite": suite, "cases": listed, "suites": about, "models": list(PRESETS)})
         return 0
     suites = (f"  {other.name:<11} {other.about}" for other in SUITES.values())
-    write_lines([f"suite {suite}", *(f"  {case.id}" for case in cases), "", "suites", *suites])
+    write_lines([f"suite {suite}", *(f"  {case.id}" for case in cases), "", "suites", *suites, "", *_names()])
     return 0
+
+
+def _names() -> Iterator[str]:
+    """Yield what may be named beside suites, as far as it is known here."""
+    yield f"models: {', '.join(PRESETS)}; or a folder, a GGUF file, a hub id"
+    yield f"engines: {', '.join(ENGINES)}, and best-cpu; or package.module:factory"
+    yield f"settings of engines, as engine+name=value (docs/ladder.md): {', '.join(SETTINGS)}"
 
 
 def _dry_run(settings: Settings, suite: str, cases: Sequence[Case], *, as_json: bool) -> int:
@@ -114,9 +125,10 @@ def _measure(
     from qwenperf.gate.evaluate import judge_run
     from qwenperf.gate.verdict import exit_code
     from qwenperf.lab.commit import describe_commit
+    from qwenperf.lab.failures import refusal
     from qwenperf.lab.options import Options
     from qwenperf.lab.run_cases import new_run, run_cases
-    from qwenperf.lab.run_folder import create_run_folder
+    from qwenperf.lab.run_folder import create_run_folder, discard, discarded_if_unfit
     from qwenperf.measure.capture_folder import under_way
     from qwenperf.report.terminal import Places, run_report
     from qwenperf.schema.codec import to_json
@@ -129,7 +141,7 @@ def _measure(
         # Who names a number of trials gets that number.
         steady_least_s=STEADY_LEAST_S if settings.trials is None else 0.0,
     )
-    with interrupts(), under_way(folder.path), progress() as listener:
+    with discarded_if_unfit(folder), interrupts(), under_way(folder.path), progress() as listener:
         run = run_cases(
             new_run(folder, suite, cases, describe_commit(Path.cwd())),
             cases,
@@ -138,6 +150,9 @@ def _measure(
             listener=listener,
             judge=lambda seen: earlier.explain(judge_run(seen, budgets)),
         )
+    if (refused := refusal(run)) is not None:
+        discard(folder)
+        raise refused
     page = keep_page(run, folder.record)
     traces = str(folder.path / "plugins" / "profile")
     with verdict_survives():

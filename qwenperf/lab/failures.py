@@ -6,9 +6,10 @@ import re
 import signal
 from dataclasses import replace
 
-from qwenperf.errors import ConfigError, EnvironmentUnfitError, QwenperfError
+from qwenperf.errors import ConfigError, EnvironmentUnfitError, QwenperfError, UsageError
 from qwenperf.lab.executor import Ended, signal_name
-from qwenperf.schema.records import CaseRecord, Status
+from qwenperf.lab.jax_errors import mistake_in
+from qwenperf.schema.records import CaseRecord, RunRecord, Status
 from qwenperf.units import seconds
 from qwenperf.workloads.case import Case
 from qwenperf.workloads.flags import FLAG_SETS
@@ -23,6 +24,20 @@ def refused(case: Case, error: QwenperfError) -> CaseRecord:
     return CaseRecord(id=case.id, spec=case.to_json(), status=Status.FAILED, error=str(error), extra=extra)
 
 
+def refusal(run: RunRecord) -> QwenperfError | None:
+    """Return the error of a run whose cases were all refused before anything was measured; ``None`` of any other.
+
+    Nothing of such a run is worth keeping: an engine or a file was named that is none. Each message is told once.
+    """
+    kinds = {kind.exit_code: kind for kind in (UsageError, EnvironmentUnfitError)}
+    codes = [case.extra["exit_code"] for case in run.cases if case.extra.get("exit_code") in kinds]
+    measured = run.interrupted or any(case.metrics for case in run.cases)
+    if not codes or measured or len(codes) < len(run.cases):
+        return None
+    told = " ".join(dict.fromkeys(case.error for case in run.cases if case.error))
+    return kinds[min(codes)](told)
+
+
 def timed_out(case: Case, ended: Ended, phase: str, log: str) -> CaseRecord:
     """Record a case that was killed at its time limit."""
     limit = seconds(case.time_limit_s)
@@ -33,7 +48,7 @@ def timed_out(case: Case, ended: Ended, phase: str, log: str) -> CaseRecord:
 
 
 def crashed(case: Case, ended: Ended, phase: str, last_words: str) -> CaseRecord:
-    """Record a case whose process ended without a record."""
+    """Record a case whose process ended without a record; what its last words are known to mean is a finding."""
     if ended.returncode < 0:
         how = f"died of {signal_name(ended.returncode)}"
         if -ended.returncode == signal.SIGKILL:
@@ -41,7 +56,9 @@ def crashed(case: Case, ended: Ended, phase: str, last_words: str) -> CaseRecord
     else:
         how = f"ended with exit code {ended.returncode} and no record"
     said = f" Its last words: {last_words}" if last_words else ""
-    return _record(case, Status.FAILED, f"the process {how} in phase {phase!r}.{said}", ended.wall_s, phase)
+    record = _record(case, Status.FAILED, f"the process {how} in phase {phase!r}.{said}", ended.wall_s, phase)
+    mistake = mistake_in(last_words)
+    return record if mistake is None else replace(record, findings=(mistake,))
 
 
 def unfit(case: Case, last_words: str, flags: str = "none") -> CaseRecord | None:

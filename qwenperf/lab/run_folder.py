@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from qwenperf.errors import OutputError
+from qwenperf.errors import EnvironmentUnfitError, OutputError
 
 _NAME_LIMIT = 120
 _CREATE_TRIES = 100
@@ -72,6 +73,21 @@ def create_run_folder(out: Path, now: datetime) -> RunFolder:
             (folder.path / "logs").mkdir()
             return folder
     raise OutputError(f"cannot find a free run id below {out}.")
+
+
+def discard(folder: RunFolder) -> None:
+    """Remove the folder of a run in which nothing was measured; what cannot be removed stays."""
+    shutil.rmtree(folder.path, ignore_errors=True)
+
+
+@contextmanager
+def discarded_if_unfit(folder: RunFolder) -> Iterator[None]:
+    """Remove ``folder`` where the block finds that nothing can be measured here."""
+    try:
+        yield
+    except EnvironmentUnfitError:
+        discard(folder)
+        raise
 
 
 def check_writable(out: Path) -> None:

@@ -60,10 +60,16 @@ class Recorded:
         self.programs.append(replace(program, id=_free(program.id, self.programs)))
 
     def crashed(self, test: str, question: str, error: Exception) -> None:
-        """Keep that ``test`` asked ``question`` and got an error: what was asked for and not measured is not green."""
+        """Keep that ``test`` asked ``question`` and got an error: what was asked for and not measured is not green.
+
+        A common mistake that the error means is told with it, here and in the traceback.
+        """
+        from qwenperf.lab.jax_errors import explain
+
         text = f"{type(error).__name__}: {error}"
-        spec = {"test": test, "question": question}
-        self.add(CaseRecord(id=f"{test}/{question}", spec=spec, status=Status.FAILED, error=text))
+        spec, mistake = {"test": test, "question": question}, explain(error)
+        findings = () if mistake is None else (mistake,)
+        self.add(CaseRecord(id=f"{test}/{question}", spec=spec, status=Status.FAILED, error=text, findings=findings))
 
     def skipped(self, test: str, verdicts: Iterable[Verdict], *, wrapped: bool = False, plain: bool = False) -> None:
         """Keep what had nothing to judge.

@@ -161,14 +161,26 @@ def flat(text):
 
 
 def test_weights_that_cannot_be_read_are_one_clear_line(cli, tmp_path):
-    """An error of the measuring process is the case's error, with its own exit code."""
+    """An error of the measuring process is the run's where nothing else was asked for; no folder tells of it."""
     (tmp_path / "model").mkdir()
     command, _, run = cli
     arguments = ("run", "--model", tmp_path / "model", "--out", tmp_path / "runs")
     done = run(command(*arguments), tmp_path)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.splitlines()[-1].startswith("qwenperf: error: ")
+    assert "config.json" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "runs").glob("*")) == []
+
+
+def test_an_engine_of_ones_own_that_is_not_there_leaves_nothing_behind(cli, tmp_path):
+    """Only Python can say that a module is missing, and by then a folder was made: it is gone again."""
+    command, _, run = cli
+    arguments = ("run", "--model", "tiny", "--engine", "no_such_module:make", "--out", tmp_path / "runs", "--json")
+    done = run(command(*arguments), tmp_path)
     assert done.returncode == 2, done.stderr
-    assert "config.json" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
+    assert "No module named 'no_such_module'" in json.loads(done.stdout)["error"]["message"]
+    assert list((tmp_path / "runs").glob("*")) == []
 
 
 @pytest.fixture
@@ -235,6 +247,7 @@ def test_a_setting_with_which_jax_cannot_measure_ends_the_run_at_once(cli, tmp_p
     assert done.stderr.splitlines()[-1].startswith("qwenperf: error: ")
     assert "Traceback" not in done.stdout + done.stderr
     assert "[2/" not in done.stderr
+    assert list((tmp_path / "runs").glob("*")) == []
 
 
 def workers_of(folder):

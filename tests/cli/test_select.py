@@ -9,6 +9,8 @@ from qwenperf.cli import main
 from qwenperf.cli.select import AdHoc, matching, select
 from qwenperf.errors import NothingMeasuredError, QwenperfError
 from qwenperf.settings import from_flags, merge
+from qwenperf.workloads.models import PRESETS
+from qwenperf.workloads.setting import SETTINGS
 from qwenperf.workloads.suites import SUITES
 
 
@@ -145,11 +147,11 @@ def test_a_folder_that_cannot_be_written_is_found_before_measuring(tmp_path, mor
 
 
 def test_a_list_shows_cases_and_suites():
-    """--list is data: ids of the suite's cases, and what each suite is for."""
+    """--list is data: ids of the suite's cases, what each suite is for, and what else may be named."""
     result = CliRunner().invoke(main, ["run", "--list", "--suite", "quick"])
     assert result.exit_code == 0
     assert "4x128/naive/b1-p16-n12-f32" in result.stdout
-    assert all(suite in result.stdout for suite in SUITES)
+    assert all(name in result.stdout for name in (*SUITES, *PRESETS, *SETTINGS))
     document = json.loads(CliRunner().invoke(main, ["run", "--list", "--suite", "quick", "--json"]).stdout)
     assert [case["engine"] for case in document["cases"]] == ["naive", "cached"]
 

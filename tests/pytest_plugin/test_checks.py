@@ -221,3 +221,24 @@ def test_a_question_that_ends_in_an_error_is_a_failed_case(engine, record_of):
         (Status.FAILED, "ZeroDivisionError: division by zero")
     }
     assert exit_code(judge_run(record, BudgetSet()))
+
+
+def test_an_error_of_jax_that_means_a_common_mistake_is_explained(engine, record_of):
+    """Below the error itself, and as a finding of its case."""
+    engine.makepyfile(
+        test_mistake="""
+        from engine import *
+
+        @jax.jit
+        def branching(token, seen):
+            return (logits_of(token) if token[0] > 0 else logits_of(-token)), seen
+
+        def test_engine(qwenperf):
+            qwenperf.no_recompiles((prefill, branching), PROMPT, 5)
+        """
+    )
+    result = engine.runpytest_inprocess("--qwenperf-out", "out")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*TracerBoolConversionError*", "*qwenperf: Python decides by a value that has none*"])
+    (case,) = record_of(engine.path / "out").cases
+    assert [finding.code for finding in case.findings] == ["traced-control-flow"]

@@ -12,7 +12,10 @@ from qwenperf.decode import hooks as hooks_module
 from qwenperf.decode.build import build_engine
 from qwenperf.decode.generator import build_generator
 from qwenperf.decode.hooks import NO_HOOKS, capture, keeping, place_hooks
+from qwenperf.decode.plan import plan
 from qwenperf.decode.programs import compile_ahead, named
+from qwenperf.decode.reading import pieces
+from qwenperf.decode.rung import Steps, make_calls, steps_of
 from qwenperf.decode.step import decode_step
 from qwenperf.errors import ConfigError, UnknownNameError
 from qwenperf.measure.compiles import CompileLog
@@ -21,8 +24,9 @@ from qwenperf.models.families import family_of
 from qwenperf.models.registry import load_model
 from qwenperf.models.rotary import compute
 from qwenperf.models.taps import points_of
-from qwenperf.models.variant import PLAIN
+from qwenperf.models.variant import PLAIN, variant_of
 from qwenperf.program.fingerprint import fingerprint
+from qwenperf.workloads.engine import parse_engine
 
 CAPACITY, LENGTH, NEW = 16, 5, 6
 MODEL = load_model("tiny")
@@ -205,6 +209,25 @@ def test_without_hooks_the_step_is_the_plain_program():
     assert len(prints) == 1
     hooked = engine("cached-host", (capture("norm"),)).programs(2, LENGTH, NEW)["decode_step"]
     assert fingerprint(hooked.compiled.as_text()) not in prints
+
+
+def test_without_hooks_prefill_and_loop_are_the_plain_programs():
+    """Also where one body runs for all layers: the machinery of hooks, with none in it, leaves nothing behind."""
+    settings = parse_engine("cached+layers=scanned")
+    chosen, variant = build_engine(MODEL, settings, capacity=CAPACITY), variant_of(settings)
+    plain = steps_of(settings)
+    standing = Steps(
+        prefill=keeping(plain.prefill.func, variant, NO_HOOKS),
+        decode_step=keeping(plain.decode_step.func, variant, NO_HOOKS),
+    )
+    calls = make_calls(settings, standing, MODEL.config, CAPACITY, jnp.float32)
+
+    def prints(made):
+        found = plan(made, chosen.params, chosen.tables, batch=2, pieces=pieces(LENGTH, settings, CAPACITY))
+        return {one.name: fingerprint(one.build().compiled.as_text()) for one in found}
+
+    assert prints(calls) == prints(chosen.calls)
+    assert set(prints(calls)) == {"new_state", "prefill", "decode_step", "generate"}
 
 
 def test_the_setting_keeps_every_layers_output(tokens, plain):

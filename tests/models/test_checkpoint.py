@@ -93,6 +93,36 @@ def test_cut_short(single, kept):
     refused(single, "model.safetensors", "cut short")
 
 
+def lie(folder, change):
+    """Rewrite the file's header, and leave its data as they are."""
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    change(header)
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
+
+
+@pytest.mark.parametrize("what", ["shape", "end", "start", "length"])
+def test_sizes_that_do_not_fit_each_other_are_refused(single, what):
+    """A shape of more values than its bytes, bytes behind the file's end, a header longer than the file."""
+    if what == "length":
+        path = single / "model.safetensors"
+        path.write_bytes((1 << 60).to_bytes(8, "little") + path.read_bytes()[8:])
+    else:
+
+        def change(header):
+            entry = header["model.norm.weight"]
+            if what == "shape":
+                entry["shape"] = [1 << 40]
+            else:
+                entry["data_offsets"][what == "end"] += 1 << 50
+
+        lie(single, change)
+    refused(single, "model.safetensors", "cut short or damaged")
+
+
 def test_missing_shard(sharded):
     """A missing shard is named."""
     (sharded / "model-00002-of-00004.safetensors").unlink()

@@ -269,6 +269,41 @@ def test_cut_short(tmp_path, llama, share):
         load_model(str(path))
 
 
+NORM = b"output_norm.weight"
+
+
+@pytest.mark.parametrize(
+    ("place", "number"),
+    [(4, 1 << 40), (4, (1 << 64) - 1), (4 + 8 + 4, 1 << 50), (-8, 1 << 62)],
+    ids=["more values than there are bytes", "minus one", "an offset behind the end", "a name without end"],
+)
+def test_sizes_that_are_not_there_are_refused(tmp_path, llama, place, number):
+    """What a tensor's entry says of itself is checked by the file that there is, before anything is allocated for it.
+
+    An entry is the length of the name, the name, the number of sizes, the sizes, the type and the offset of the data.
+    """
+    path = tmp_path / "model.gguf"
+    write(path, llama)
+    data = bytearray(path.read_bytes())
+    start = data.index(NORM) + place + (len(NORM) if place > 0 else 0)
+    data[start : start + 8] = number.to_bytes(8, "little")
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"model\.gguf"):
+        load_model(str(path))
+
+
+@pytest.mark.parametrize("place", [8, 16], ids=["tensors", "metadata"])
+def test_more_entries_than_there_are_are_refused(tmp_path, llama, place):
+    """The counts stand behind the magic number and the version."""
+    path = tmp_path / "model.gguf"
+    write(path, llama)
+    data = bytearray(path.read_bytes())
+    data[place : place + 8] = (1 << 60).to_bytes(8, "little")
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"model\.gguf"):
+        load_model(str(path))
+
+
 @pytest.mark.parametrize(
     ("arch", "extra", "leave_out", "error", "named"),
     [

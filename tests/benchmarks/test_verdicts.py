@@ -2,9 +2,17 @@
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+
+
+class InProcess(ThreadPoolExecutor):
+    """Calls what is mapped here, where a pool starts processes."""
+
+    def __init__(self, jobs, **_):
+        super().__init__(jobs)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +86,22 @@ def test_a_small_run_measures_every_kind_of_noise_and_writes_both_files(verdicts
     assert found["command"].endswith("--count 4 --seed 20261128")
     assert found["noise"]["iid"]["changed"]["+10%"]["fail"]["count"] == 4
     assert (tmp_path / "simulated.md").read_text() == capsys.readouterr().out.removesuffix("\n")
+
+
+def test_some_kinds_of_noise_are_simulated_alone_into_files_of_their_own(verdicts, tmp_path, monkeypatch):
+    """Replays of own pairs, once there are new ones; what else was simulated stays, and a mistyped name is told."""
+    asked = ["simulate", "--count", "2", "--jobs", "1", "--out", str(tmp_path), "--noise"]
+    monkeypatch.setattr(sys, "argv", [*asked, "nothing*"])
+    with pytest.raises(SystemExit):
+        verdicts["simulate"].main()
+    monkeypatch.setattr(verdicts["simulate"], "ProcessPoolExecutor", InProcess)
+    monkeypatch.setattr(sys, "argv", [*asked, "replay, [cn]*", "--name", "some"])
+    verdicts["simulate"].main()
+    found = json.loads((tmp_path / "some.json").read_text())
+    assert set(found["noise"]) == {"replay, calm", "replay, noisy"}
+    assert found["command"].endswith("--noise 'replay, [cn]*' --name some")
+    assert "Other rules" not in (tmp_path / "some.md").read_text()
+    assert not (tmp_path / "simulated.json").exists()
 
 
 def test_the_ranks_that_were_chosen_are_those_that_judge(verdicts):

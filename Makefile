@@ -38,8 +38,8 @@ format: setup ## rewrite what ruff can
 perf: setup ## the timed gates, one after another
 	$(BIN)/pytest -m perf -p no:xdist
 
-slow: setup ## the slow proofs
-	$(BIN)/pytest -m slow
+slow: setup ## the slow proofs; none of them times anything either
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m slow
 
 aot: setup ## our engines compiled for each generation of TPU, judged by their budgets
 	$(BIN)/qwenperf aot --budgets benchmarks/aot.toml --model qwen2.5-0.5b --engine cached+cache_layout=position-major --prompt-length 512 --new-tokens 64 --target v4-1,v5e-1,v5p-1,v6e-1,v7x-1,v5e-4

@@ -2,25 +2,29 @@
 
 Models that differ in layers, batch and context are compiled for chips that need not be here, and for this CPU. Of each
 program: no estimate below what the chip's published peaks allow for the bytes and the arithmetic that any decoder of
-this shape needs (reckoned here from the configuration, not from the program), utilisation of at most 1, and nothing
-that shrinks when a size grows. For the CPU, which has no published peaks, only what grows is asked.
+this shape needs (reckoned here from the configuration, not from the program), utilisation of at most 1, and neither
+arguments nor arithmetic that shrink when a size grows. For the CPU, which has no published peaks, only what grows is
+asked. Peak and seconds depend on the compiler's plan too, which may be better for more work: where they shrink is told.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-from qwenperf.aot.case import compile_case
+from qwenperf.aot.ids import PROGRAMS, program_id
 from qwenperf.aot.topology import resolve_all
-from qwenperf.measure.default_platform import default_platform
+from qwenperf.lab.aot import run_aot
+from qwenperf.lab.aot_children import AotOptions
+from qwenperf.lab.aot_items import Item
+from qwenperf.lab.run_folder import create_run_folder
 from qwenperf.program.roofline import peaks_of
 from qwenperf.schema.analysis import AotCase
 from qwenperf.workloads.case import Case, Workload
@@ -28,12 +32,14 @@ from qwenperf.workloads.models import PRESETS
 
 TARGETS = "v5e-1,v7x-1,cpu"
 LAYERS, BATCHES, CONTEXTS = (1, 2, 4, 8), (1, 4, 16, 64), (128, 512, 2048)
-PROGRAMS = ("prefill", "decode_step")
 ROOM = 0.01
 """A compiler may find a better plan for more work: a number may shrink by this share of itself."""
 
-FACTS = ("argument_bytes", "peak_bytes", "flops", "seconds")
-"""What may not shrink. Bytes moved may: what stays on the chip is the compiler's plan, another one for another size."""
+GROWING = ("argument_bytes", "flops")
+"""What may not shrink: it follows from the sizes alone."""
+
+PLANNED = ("peak_bytes", "seconds")
+"""What may, and is told: the compiler has another plan for another size. Bytes moved are nothing but such a plan."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,17 +78,46 @@ def axes(layers: Sequence[int], batches: Sequence[int], contexts: Sequence[int])
     }
 
 
-def compiled(folder: Path, config: Mapping[str, object], sizes: Sizes, targets: str, engine: str) -> Iterator[Point]:
-    """Compile both programs of one point for each target."""
+def compiled(
+    folder: Path, config: Mapping[str, object], sizes: Sequence[Sizes], *, targets: str, engine: str, jobs: int
+) -> Iterator[Point]:
+    """Compile both programs of all points for each target, in processes that a compiler may crash.
+
+    Raises:
+      KeyboardInterrupt: somebody ended it.
+    """
+    cases = {one: _case(folder, config, one, engine) for one in sizes}
+    found = resolve_all(targets)
+    made = create_run_folder(folder / "records", datetime.now(UTC))
+    record = run_aot(list(cases.values()), found, folder=made, options=AotOptions(jobs=jobs), listener=_Progress())
+    if record.interrupted:
+        raise KeyboardInterrupt
+    known = {case.id: case for case in record.cases}
+    for one, case in cases.items():
+        for target in found:
+            for program in PROGRAMS:
+                told = known[program_id(case.id, target.name, program)]
+                yield Point(sizes=one, program=program, target=target.name, record=told)
+
+
+def _case(folder: Path, config: Mapping[str, object], sizes: Sizes, engine: str) -> Case:
+    """Return the case of one point; its model is a folder that holds a configuration alone."""
     place = folder / f"layers-{sizes.layers}"
     place.mkdir(exist_ok=True)
     (place / "config.json").write_text(json.dumps({**config, "num_hidden_layers": sizes.layers}))
     work = Workload(prompt_length=sizes.context // 2, new_tokens=sizes.context // 2, batch=sizes.batch, dtype="bf16")
-    case = Case(model=str(place), engine=engine, workload=work)
-    for target in resolve_all(targets):
-        for program in PROGRAMS:
-            record = compile_case(case, program, target)
-            yield Point(sizes=sizes, program=program, target=target.name, record=record)
+    return Case(model=str(place), engine=engine, workload=work)
+
+
+class _Progress:
+    """Names each program that ended."""
+
+    def started(self, item: Item) -> None:
+        """Say nothing."""
+
+    def ended(self, record: AotCase) -> None:
+        """Say which it was, and how it ended."""
+        print(f"{record.status.value}: {record.id}", file=sys.stderr, flush=True)  # noqa: T201 - progress
 
 
 def floor_s(point: Point, config: Mapping[str, object]) -> float | None:
@@ -104,11 +139,18 @@ def floor_s(point: Point, config: Mapping[str, object]) -> float | None:
 def problems(points: Sequence[Point], lines: Mapping[str, Sequence[Sizes]], config: Mapping[str, object]) -> list[str]:
     """Return what should not be: estimates that no chip can keep, and numbers that shrink when a size grows."""
     found = [told for point in points for told in _impossible(point, config)]
+    return found + shrinking(points, lines, GROWING)
+
+
+def shrinking(points: Sequence[Point], lines: Mapping[str, Sequence[Sizes]], facts: Sequence[str]) -> list[str]:
+    """Return where one of the facts shrinks though a size grows."""
+    found: list[str] = []
     known = {(point.target, point.program, point.sizes): point for point in points}
     for target, program in dict.fromkeys((point.target, point.program) for point in points):
         for axis, line in lines.items():
             for less, more in pairwise(line):
-                found += _shrinks(axis, known[target, program, less], known[target, program, more])
+                pair = known[target, program, less], known[target, program, more]
+                found += (told for fact in facts for told in _shrinks(axis, *pair, fact))
     return found
 
 
@@ -128,12 +170,21 @@ def _impossible(point: Point, config: Mapping[str, object]) -> Iterator[str]:
             yield f"{where}: {name} {value}"
 
 
-def _shrinks(axis: str, less: Point, more: Point) -> Iterator[str]:
-    for fact in FACTS:
-        before, after = less.value(fact), more.value(fact)
-        if before is not None and after is not None and after < before * (1 - ROOM):
-            sizes = f"{getattr(less.sizes, axis)} to {getattr(more.sizes, axis)}"
-            yield f"{less.program} on {less.target}: {axis} {sizes}: {fact} shrinks from {before:.6g} to {after:.6g}"
+def _shrinks(axis: str, less: Point, more: Point, fact: str) -> Iterator[str]:
+    before, after = less.value(fact), more.value(fact)
+    if before is not None and after is not None and after < before * (1 - ROOM):
+        sizes = f"{getattr(less.sizes, axis)} to {getattr(more.sizes, axis)}"
+        yield f"{less.program} on {less.target}: {axis} {sizes}: {fact} shrinks from {before:.6g} to {after:.6g}"
+
+
+def outcome(points: Sequence[Point], lines: Mapping[str, Sequence[Sizes]], config: Mapping[str, object]) -> str:
+    """Say in words what is wrong, and where a compiler plans better for more work."""
+    found, planned = problems(points, lines, config), shrinking(points, lines, PLANNED)
+    told = [f"{len(points)} programs: nothing is impossible, and nothing shrinks."] if not found + planned else found
+    if planned:
+        better = "With a better plan of the compiler for more work:"
+        told += [*([] if found else [f"{len(points)} programs: nothing is impossible."]), better, *planned]
+    return "\n".join(told)
 
 
 def table(points: Sequence[Point], lines: Mapping[str, Sequence[Sizes]], config: Mapping[str, object]) -> str:
@@ -161,22 +212,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", default="qwen2.5-0.5b", help="the preset whose widths are taken")
     parser.add_argument("--engine", default="cached+layers=scanned")
     parser.add_argument("--target", default=TARGETS)
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default: 2)")
     for name, usual in (("layers", LAYERS), ("batch", BATCHES), ("context", CONTEXTS)):
         parser.add_argument(f"--{name}", type=int, nargs="+", default=usual, help=f"default: {usual}")
     asked = parser.parse_args(arguments)
     config = PRESETS[asked.model]
     lines = axes(asked.layers, asked.batch, asked.context)
-    points: list[Point] = []
+    sizes = list(dict.fromkeys(one for line in lines.values() for one in line))
     with tempfile.TemporaryDirectory(prefix="qwenperf-sweep-") as name:
-        for sizes in dict.fromkeys(one for line in lines.values() for one in line):
-            print(sizes, file=sys.stderr, flush=True)  # noqa: T201 - progress
-            points += compiled(Path(name), config, sizes, asked.target, asked.engine)
-    found = problems(points, lines, config)
+        told = {"targets": asked.target, "engine": asked.engine, "jobs": asked.jobs}
+        points = list(compiled(Path(name), config, sizes, **told))
     print(table(points, lines, config))  # noqa: T201 - the result
-    print("\n".join(found) or f"\n{len(points)} programs: nothing is impossible, and nothing shrinks.")  # noqa: T201
-    return 1 if found else 0
+    print(f"\n{outcome(points, lines, config)}")  # noqa: T201 - the result
+    return 1 if problems(points, lines, config) else 0
 
 
 if __name__ == "__main__":
-    os.environ.update(default_platform(os.environ))
     sys.exit(main())

@@ -132,10 +132,11 @@ def _parcels(place: Path, options: dict[str, Any]) -> Iterator[Parcel]:
 
 
 def _with_fork_point(parcel: Parcel) -> Parcel:
-    """Let a service know where the run's branch left the main one; the record stays as it was measured."""
+    """Let a service know where the run's branch left the main one, and its pull request; the record stays as it is."""
     from qwenperf.cli.push_fork import fork_query
+    from qwenperf.cli.push_pull import pull_query
 
-    found = fork_query(parcel.commit, Path.cwd(), os.environ)
+    found = fork_query(parcel.commit, Path.cwd(), os.environ) | pull_query(parcel.commit, os.environ)
     return replace(parcel, query={**parcel.query, **found}) if found else parcel
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,23 @@ from qwenperf.settings import read_size
 @click.option(
     "--private-webhooks", is_flag=True, help="Let webhooks go to this network's own addresses, and to http://."
 )
+@click.option(
+    "--github-app-id",
+    envvar="QWENPERF_GITHUB_APP_ID",
+    default="",
+    metavar="ID",
+    help="Tell GitHub as this app ($QWENPERF_GITHUB_APP_ID).",
+)
+@click.option(
+    "--github-app-key",
+    envvar="QWENPERF_GITHUB_APP_KEY_FILE",
+    default="",
+    metavar="FILE",
+    help="Its private key, a .pem ($QWENPERF_GITHUB_APP_KEY_FILE).",
+)
+@click.option(
+    "--github-api-url", default="https://api.github.com", show_default=True, metavar="URL", help="GitHub's API."
+)
 @click.option("--trust-forwarded", is_flag=True, help="Believe X-Forwarded-For: only behind a proxy that sets it.")
 @click.option("--secure-cookies", is_flag=True, help="Cookies for https only (default: if the public URL is https).")
 @json_option
@@ -61,9 +79,11 @@ from qwenperf.settings import read_size
 def command(data: Path, quota: str, as_json: bool, **options: Any) -> int:  # noqa: FBT001
     """Start the benchmark service: runs come in by `qwenperf push`, people look at them in a browser.
 
-    The first start prints an admin token, once. It listens on this machine only, unless --host says otherwise.
+    The first start prints an admin token, once. It listens on this machine only, unless --host says otherwise. GitHub
+    is told of what arrives in linked projects as an app, or with the token in $QWENPERF_GITHUB_TOKEN.
     """
     service_extra()
+    from qwenperf.service.github.access import check_credentials
     from qwenperf.service.serving import serve
     from qwenperf.service.settings import ServiceSettings
 
@@ -73,7 +93,9 @@ def command(data: Path, quota: str, as_json: bool, **options: Any) -> int:  # no
     except ValueError as error:
         raise ConfigError(f"--quota is {quota!r}: {error}.") from error
     given = {name: value for name, value in options.items() if value is not None}
-    settings = ServiceSettings(data=data, quota_bytes=quota_bytes, **given)
+    token = os.environ.get("QWENPERF_GITHUB_TOKEN", "").strip()
+    settings = ServiceSettings(data=data, quota_bytes=quota_bytes, github_token=token, **given)
+    check_credentials(settings)
 
     make_folder(data)
 

@@ -18,7 +18,7 @@ from qwenperf.service.times import DAY_US, SECOND_US
 _LOG = logging.getLogger("qwenperf.service")
 
 
-_JUDGE_S, _NOTIFY_S = 0.25, 5.0
+_JUDGE_S, _NOTIFY_S, _GITHUB_S = 0.25, 5.0, 2.0
 _REST = 4.0
 """How much longer than its work a thread rests."""
 
@@ -49,6 +49,19 @@ class Jobs:
             from qwenperf.service.notify import notify
 
             self._begin("notify", lambda: notify(self._service), _NOTIFY_S)
+
+        self._begin_github()
+
+    def _begin_github(self) -> None:
+        """Tell GitHub of what arrives, where the settings say as whom."""
+        from qwenperf.service.github.access import Access, has_credentials
+
+        settings = self._service.settings
+        if settings.sweep_s > 0 and has_credentials(settings):
+            from qwenperf.service.github.posting import post_due
+
+            access = Access(settings=settings)
+            self._begin("github", lambda: post_due(self._service, access), _GITHUB_S)
 
     def stop(self) -> None:
         """End after the steps that are under way."""

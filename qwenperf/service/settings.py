@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ class ServiceSettings:
       anonymous_burst: requests that such an address may make at once.
       viewers: XProf on traces, of so many runs at once in each process; 0 is never.
       private_webhooks: webhooks may go to this network's own addresses, and without encryption.
+      github_api_url: GitHub's API, which linked projects are told of at.
+      github_app_id: the GitHub App as which the service asks there, or empty.
+      github_app_key: file with the private key of that app.
+      github_token: a token instead of an app.
       trust_forwarded: ``X-Forwarded-For`` says who asks: only behind a proxy that sets it.
     """
 
@@ -73,6 +77,10 @@ class ServiceSettings:
     anonymous_burst: int = 200
     viewers: int = 2
     private_webhooks: bool = False
+    github_api_url: str = "https://api.github.com"
+    github_app_id: str = ""
+    github_app_key: str = ""
+    github_token: str = field(default="", repr=False)
     trust_forwarded: bool = False
 
     @property

@@ -12,13 +12,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from qwenperf.errors import UsageError
 from qwenperf.formats.foreign import Told
+from qwenperf.schema.hints import show as shown
 from qwenperf.service.api import shapes
 from qwenperf.service.api.asked import body_of, cursor_of, part, project_for, text_of, time_of, whole_of
 from qwenperf.service.arrivals import ArrivedRun
 from qwenperf.service.auth.identity import Identity
 from qwenperf.service.context import Service, service_of
-from qwenperf.service.db import comparisons, files, points, runs
+from qwenperf.service.db import comparisons, files, github, points, runs
+from qwenperf.service.github.wanted import Sent, is_sha
 from qwenperf.service.problems import NotFoundError
 from qwenperf.service.reading import Arrived, forked, read_sent
 from qwenperf.service.times import iso
@@ -54,8 +57,10 @@ def _take(request: Request, service: Service, identity: Identity, project: Row[A
     arrived = read_sent(data, text_of(request, "format") or "", told, project.budgets)
     arrived = [forked(one, fork_point, at_fork) for one in arrived]
 
+    pull, head = whole_of(request, "pull_request", 0, 1, 10**9) or None, _head(request)
+
     def work(connection: Connection) -> list[bool]:
-        return [_keep(connection, project, one, at, identity.name) for one in arrived]
+        return [_keep(connection, project, one, at, _sent(one, identity, pull, head), identity.name) for one in arrived]
 
     news = service.database.write(work)
     found = [_told(project, one, is_new) for one, is_new in zip(arrived, news, strict=True)]
@@ -64,10 +69,32 @@ def _take(request: Request, service: Service, identity: Identity, project: Row[A
     return shapes.answer({"records": found}, 201 if any(news) else 200, {"Location": found[0]["url"]})
 
 
-def _keep(connection: Connection, project: Row[Any], arrived: Arrived, at: int, by: str) -> bool:
+def _keep(connection: Connection, project: Row[Any], arrived: Arrived, at: int, sent: Sent, by: str) -> bool:  # noqa: PLR0917
     if isinstance(arrived, ArrivedRun):
-        return runs.keep(connection, project.id, arrived, at=at, by=by)[1]
-    return comparisons.keep(connection, project.id, arrived, at=at, by=by)[1]
+        number, is_new = runs.keep(connection, project.id, arrived, at=at, by=by)
+        of = {"run_id": number}
+    else:
+        number, is_new = comparisons.keep(connection, project.id, arrived, at=at, by=by)
+        of = {"comparison_id": number}
+    if is_new:
+        github.note(connection, project.id, sent, at=at, **of)
+    return is_new
+
+
+def _sent(arrived: Arrived, identity: Identity, pull: int | None, head: str) -> Sent:
+    """Return what is known of a record by which GitHub may be told of it."""
+    if isinstance(arrived, ArrivedRun):
+        commit, branch = arrived.run["commit"], arrived.run["branch"]
+    else:
+        commit, branch = arrived.comparison["head_commit"], ""
+    return Sent(commit=commit, branch=branch, pull=pull, head=head, kind=identity.kind, job=identity.job)
+
+
+def _head(request: Request) -> str:
+    head = text_of(request, "head_sha") or ""
+    if head and not is_sha(head):
+        raise UsageError(f"the parameter head_sha is {shown(head)}.", advice="Give a commit with all its digits.")
+    return head
 
 
 def _told(project: Row[Any], arrived: Arrived, is_new: bool) -> dict[str, Any]:  # noqa: FBT001  (part of what is told)

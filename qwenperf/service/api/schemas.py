@@ -8,6 +8,7 @@ from qwenperf.schema.judged import Outcome
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.service.api.operations import flag, many, maybe, named, real, text, thing, whole
 from qwenperf.service.db.alerts import STATES
+from qwenperf.service.db.github import STATES as POST_STATES
 from qwenperf.service.db.notices import STATES as DELIVERY_STATES
 
 _TIME = text("ISO 8601, UTC.", format="date-time")
@@ -95,6 +96,15 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Delivery": thing(
         delivery=text("The same for each try."), event=text(), state=text(enum=list(DELIVERY_STATES)), tries=whole(),
         problem=text("Of the last try."), next_at=maybe(_TIME), created_at=_TIME, updated_at=_TIME,
+    ),
+    "GitHubLink": thing(
+        repository=text(), repository_id=text(), tokens=flag(), check=text("Name of the check."),
+        credentials=flag("Whether the service can ask GitHub."), created_at=_TIME, created_by=text(),
+    ),
+    "GitHubPost": thing(
+        run=maybe(text()), comparison=maybe(text()), commit=text(), pull_request=maybe(whole()),
+        state=text(enum=list(POST_STATES)), tries=whole(), problem=text("Of the last try."), check=text("Address."),
+        comment=text("Address."), next_at=maybe(_TIME), created_at=_TIME, updated_at=_TIME,
     ),
     "Accepted": thing(
         case=text(), metric=text(), run=text(), reason=text(), accepted_by=text(), created_at=_TIME

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from qwenperf.formats.convert import READABLE
-from qwenperf.service.api import badges, changes, export, health, projects, records, removal, series, uploads, webhooks
+from qwenperf.service.api import (
+    badges,
+    changes,
+    export,
+    github,
+    health,
+    projects,
+    records,
+    removal,
+    series,
+    uploads,
+    webhooks,
+)
 from qwenperf.service.api.operations import (
     CURSOR,
     LIMIT,
@@ -28,6 +40,7 @@ _RUN = f"{_PROJECT}/runs/{{run}}"
 _COMPARISON = f"{_PROJECT}/comparisons/{{comparison}}"
 _UPLOAD = f"{_PROJECT}/uploads/{{upload}}"
 _TIME = text(format="date-time")
+_SHA = "^[0-9a-f]{40}([0-9a-f]{24})?$"
 
 
 def _listed(name: str, schema: str) -> dict[str, Any]:
@@ -54,6 +67,11 @@ _WEBHOOK = thing(
     {"secret": text("Left out, one is made.", minLength=webhooks.SECRET_LEAST, maxLength=webhooks.SECRET_MOST)},
     url=text("https://HOST/PATH"),
 )  # fmt: skip
+_LINK = thing(
+    {"tokens": flag("Tell of what is pushed with a token, too: its commit is the record's word.")},
+    repository=text("OWNER/NAME", maxLength=201),
+    repository_id=text("gh api repos/OWNER/NAME --jq .id", pattern="^[1-9][0-9]{0,17}$"),
+)  # fmt: skip
 _SERIES_OF = (
     _told("case", "Of this case.", required=True),
     _told("metric", "This metric.", required=True),
@@ -66,6 +84,8 @@ _SENT = (
     _told("suite", "Name of another tool's suite."),
     _told("fork_point", "Commit at which the run's branch left the default one.", text(pattern="^[0-9a-f]{7,64}$")),
     _told("forked_at", "When that commit was made.", _TIME),
+    _told("pull_request", "Pull request that GitHub is told at, where the project is linked.", whole(minimum=1)),
+    _told("head_sha", "Its newest commit when it was measured, where the record's is a merge.", text(pattern=_SHA)),
 )
 _OFFSET = Parameter(
     name=uploads.OFFSET, schema=whole(minimum=0), about="Offset of the first byte sent.", place="header", required=True
@@ -234,6 +254,25 @@ OPERATIONS = (
         id="listDeliveries", method="GET", path=f"{_PROJECT}/deliveries", handler=webhooks.deliveries, scope="admin",
         about="What became of messages to the webhook, the latest first; for 30 days.", parameters=(LIMIT,),
         answers={200: thing(deliveries=many(named("Delivery")))}, problems=(422,),
+    ),
+    Operation(
+        id="getGitHubLink", method="GET", path=f"{_PROJECT}/github", handler=github.show, scope="admin",
+        about="Which repository's commits and pull requests hear of what arrives.",
+        answers={200: named("GitHubLink")},
+    ),
+    Operation(
+        id="setGitHubLink", method="PUT", path=f"{_PROJECT}/github", handler=github.put, scope="admin",
+        about="Link the project to a repository on GitHub; for admins of the whole service.", body=_LINK,
+        answers={200: named("GitHubLink")}, problems=(413, 415, 422),
+    ),
+    Operation(
+        id="removeGitHubLink", method="DELETE", path=f"{_PROJECT}/github", handler=github.remove, scope="admin",
+        about="Tell GitHub no more; what waits is given up.", answers={204: None},
+    ),
+    Operation(
+        id="listGitHubPosts", method="GET", path=f"{_PROJECT}/github/posts", handler=github.posts, scope="admin",
+        about="What GitHub was told of the project's records, the latest first.", parameters=(LIMIT,),
+        answers={200: thing(posts=many(named("GitHubPost")))}, problems=(422,),
     ),
     Operation(
         id="getBadge", method="GET", path=f"{_PROJECT}/badge.svg", handler=badges.show, scope="read",

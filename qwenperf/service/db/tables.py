@@ -368,3 +368,45 @@ deliveries = Table(
     Index("deliveries_due", "state", "next_at"),
     Index("deliveries_project", "project_id", "id"),
 )  # fmt: skip
+
+github_links = Table(
+    "github_links", metadata,
+    Column("project_id", _ID, ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    # A repository's name can be given to another, its id cannot.
+    Column("repository_id", String(32), nullable=False),
+    _text("repository", default=None),
+    # What is pushed with a token, and by no job of the repository, is told of, too.
+    Column("tokens", Boolean, nullable=False),
+    _time("created_at"),
+    _text("created_by"),
+)  # fmt: skip
+
+github_posts = Table(
+    "github_posts", metadata,
+    _id(),
+    _ref("project_id", "projects"),
+    _ref("run_id", "runs", nullable=True),
+    _ref("comparison_id", "comparisons", nullable=True),
+    Column("repository_id", String(32), nullable=False),
+    # The commit that is told of; empty until GitHub says which it is.
+    _text("sha"),
+    Column("pull", Integer, nullable=True),
+    # What a job of a pull request measured, and the head that this was made of, as the job says.
+    _text("merge"),
+    _text("head"),
+    _text("branch"),
+    _text("state"),
+    _text("problem"),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    _text("check_url"),
+    _text("comment_url"),
+    _time("next_at"),
+    # Until then it is one worker's, and no other post of its project is anybody's.
+    Column("leased_until", BigInteger, nullable=False, server_default="0"),
+    _time("created_at"),
+    _time("updated_at"),
+    Index("github_posts_due", "state", "next_at"),
+    Index("github_posts_commit", "project_id", "sha"),
+    Index("github_posts_run", "run_id"),
+    Index("github_posts_comparison", "comparison_id"),
+)  # fmt: skip

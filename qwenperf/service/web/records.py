@@ -18,10 +18,12 @@ from qwenperf.report.html_stream import HEIGHT, WIDTH
 from qwenperf.schema.codec import comparison_from_json, from_json
 from qwenperf.schema.records import Outcome, RunRecord, Verdict
 from qwenperf.service import removing
+from qwenperf.service.auth.identity import Identity
 from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import service_of
-from qwenperf.service.db import comparisons, files, runs
+from qwenperf.service.db import comparisons, files, github, runs
 from qwenperf.service.problems import Problem
+from qwenperf.service.texts import words
 from qwenperf.service.web import asked, links, viewer
 from qwenperf.service.web.pages import back, field, opened, page
 
@@ -40,6 +42,7 @@ def show_run(request: Request) -> Response:
         record = as_judged(record, runs.verdicts_of(connection, run_id=row.id))
         lying = files.of_run(connection, row.id)
         around = _around(connection, row)
+        post = github.of_record(connection, run_id=row.id)
     place = f"/api/v1{links.project_api(project.name)}/runs/{links.segment(name)}"
     found = [(one.path, one.size, f"{place}/files/{links.path(one.path)}") for one in lying]
     here = links.run(project.name, name)
@@ -56,6 +59,7 @@ def show_run(request: Request) -> Response:
         record_href=f"{place}/record",
         archive_href=f"{here}/files.tar",
         record_links=list(_links(project, row, around)),
+        told=_told_github(post, identity, project),
         files=found,
         commands=list(_commands(request, project, name)) if traced else [],
         viewer_href=f"{here}/xprof" if traced and not note else "",
@@ -76,8 +80,14 @@ def remove_run(request: Request, sent: FormData) -> Response:
 
 def as_judged(record: RunRecord, verdicts: Sequence[Row[Any]]) -> RunRecord:
     """Return a run with the verdicts that count here, which may be by the project's budgets and not by its own."""
+    # What came with the record says more than the table keeps.
+    sent = {(case.id, *_told(one), words(one.summary)): one for case in record.cases for one in case.verdicts}
     found: dict[str, list[Verdict]] = {}
     for one in verdicts:
+        same = sent.get((one.case, one.gate, one.outcome, one.summary))
+        if same is not None:
+            found.setdefault(one.case, []).append(same)
+            continue
         found.setdefault(one.case, []).append(
             Verdict(
                 gate=one.gate,
@@ -126,6 +136,24 @@ def _links(project: Row[Any], row: Row[Any], before: Row[Any] | None) -> Iterato
             yield "what changed since", changes
 
 
+_ON_GITHUB = {
+    github.SENT: "GitHub was told.",
+    github.WAITING: "GitHub will be told.",
+    github.FAILED: "GitHub was not told.",
+    github.REFUSED: "GitHub is not told.",
+}
+
+
+def _told_github(post: Row[Any] | None, identity: Identity, project: Row[Any]) -> dict[str, Any] | None:
+    """Return what became of telling GitHub, and to who manages the project why nothing did."""
+    if post is None:
+        return None
+    manages = identity.may(Scope.ADMIN, project.id, public=False)
+    found = (("check", post.check_url), ("comment", post.comment_url))
+    shown = [(text, href) for text, href in found if href]
+    return {"text": _ON_GITHUB[post.state], "why": post.problem if manages else "", "links": shown}
+
+
 def _commands(request: Request, project: Row[Any], name: str) -> Iterator[tuple[str, str]]:
     """Yield how traces get into a viewer. They are fetched with a token: whoever may read the page may read them."""
     server = service_of(request).settings.public_url or str(request.base_url).rstrip("/")
@@ -139,13 +167,14 @@ def _commands(request: Request, project: Row[Any], name: str) -> Iterator[tuple[
 
 def show_comparison(request: Request) -> Response:
     """Show a comparison, with the difference of its traces by operation."""
-    _, project = opened(request)
+    identity, project = opened(request)
     name = asked.name(request, "comparison")
     with service_of(request).database.read() as connection:
         row = comparisons.by_name(connection, project.id, name)
         if row is None:
             raise Problem(404, "There is no such comparison in this project.", "The list has all of them.")
         record = comparison_from_json(runs.record(connection, row.record_id), name)
+        post = github.of_record(connection, comparison_id=row.id)
     changes = links.changes(project.repository, row.base_commit, row.head_commit)
     return page(
         request,
@@ -158,6 +187,7 @@ def show_comparison(request: Request) -> Response:
         record_href=f"/api/v1{links.project_api(project.name)}/comparisons/{links.segment(name)}/record",
         archive_href="",
         record_links=[("what changed between the two", changes)] if changes else [],
+        told=_told_github(post, identity, project),
         files=[],
         commands=[],
         viewer_href="",

@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 SLOWDOWN = 0.08
 TRIES = 10
 METRIC = "request_s"
-FIRST_GUESS_S = 900.0
+FIRST_GUESS_S = 600.0
 """How long a try takes while none has been made."""
 
 INTERRUPTED = 130

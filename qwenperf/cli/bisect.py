@@ -172,6 +172,7 @@ def _search(prepared: _Prepared, record: BisectionRecord, folder: Path) -> Bisec
     from qwenperf.lab.bisect_history import parents_of
     from qwenperf.lab.bisect_probe import Probe
     from qwenperf.lab.bisect_search import Search
+    from qwenperf.lab.bisect_traces import Traces
 
     asked, progress = prepared.asked, BisectProgress(say)
     timed = lookup(asked.metric).kind is Kind.TIMED
@@ -185,7 +186,10 @@ def _search(prepared: _Prepared, record: BisectionRecord, folder: Path) -> Bisec
     )  # fmt: skip
     if record.answers:
         say(f"going on behind {len(record.answers)} answers of {folder}")
-    return Bisection(record=record, folder=folder, search=search, ask=probe.ask, listener=progress).run()
+    traces = Traces(case=asked.case, arguments=asked.arguments, side=prepared.sides, say=say)
+    return Bisection(
+        record=record, folder=folder, search=search, ask=probe.ask, listener=progress, explain=traces
+    ).run()
 
 
 def _compare(prepared: _Prepared, folder: Path, progress: BisectProgress) -> Compare:

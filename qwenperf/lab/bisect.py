@@ -48,16 +48,23 @@ class Listener(Protocol):
 
 Ask = Callable[[Question, AnswerRecord | None], AnswerRecord]
 
+Explain = Callable[[str, str], tuple[str, ...]]
+"""Says what the second commit spends more time in than the first."""
+
 
 @dataclass(kw_only=True)
 class Bisection:
-    """Runs one bisection; ``record`` is what is known when it begins."""
+    """Runs one bisection; ``record`` is what is known when it begins.
+
+    ``explain`` is asked about a culprit that no comparison has traced.
+    """
 
     record: BisectionRecord
     folder: Path
     search: Search
     ask: Ask
     listener: Listener
+    explain: Explain | None = None
 
     def run(self) -> BisectionRecord:
         """Ask until the search ends; an interrupt keeps the answers that there are.
@@ -69,11 +76,22 @@ class Bisection:
         try:
             while isinstance(step := self.search.next_step(said(self.record)), Question):
                 self._answer(step)
+            more = self._explained(step)
         except KeyboardInterrupt:
             self._keep(replace(self.record, interrupted=True))
             return self.record
-        self._keep(replace(self.record, end=step.end, suspects=step.suspects, extra=_of(step, self.record)))
+        self._keep(replace(self.record, end=step.end, suspects=step.suspects, extra={**self.record.extra, **more}))
         return self.record
+
+    def _explained(self, found: Found) -> Mapping[str, Any]:
+        """Return the parent of a culprit, and what takes longer than in it where no answer says so."""
+        more: dict[str, Any] = {"parent": found.base} if found.base else {}
+        if found.end is End.CULPRIT and self.explain is not None:
+            told = [one for one in self.record.answers if (one.base, one.head) == (found.base, found.suspects[0])]
+            if not any(one.lines for one in told):
+                lines = self.explain(found.base, found.suspects[0])
+                more |= {"lines": list(lines)} if lines else {}
+        return more
 
     def _answer(self, question: Question) -> None:
         self.listener.asking(question, self.record, self.search.most_left(said(self.record)))
@@ -85,10 +103,6 @@ class Bisection:
     def _keep(self, record: BisectionRecord) -> None:
         self.record = record
         write_text(self.folder / FILE, bisection_dumps(record))
-
-
-def _of(found: Found, record: BisectionRecord) -> Mapping[str, Any]:
-    return {**record.extra, **({"parent": found.base} if found.base else {})}
 
 
 def said(record: BisectionRecord) -> list[tuple[Question, Answer]]:

@@ -1,17 +1,18 @@
 """Answers a bisection's questions by measuring: pairs for what is timed, one run a commit for what repeats exactly.
 
-A timed answer is a comparison as ``qwenperf compare`` makes it. What counts as a change: between the ends, the margin;
-of a commit against the good end, half of what lies between the ends; of a culprit against its parent, a quarter. A
-search for what made something faster compares the other way round, so that the slower side is always head.
+Whether the ends differ is a comparison as ``qwenperf compare`` makes it. It also measures by how much, so that of a
+commit only needs to be told whether it is like the good end or like the bad one (``stats.levels``), which takes few
+pairs. A culprit is told from its parent more strictly, for that is what a wrong name rests on. A search for what made
+something faster compares the other way round, so that the slower side is always head.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from qwenperf.errors import MeasurementError
 from qwenperf.lab.bisect_search import Answer, Kind, Question
@@ -20,7 +21,9 @@ from qwenperf.lab.sides import Side
 from qwenperf.schema.bisection import AnswerRecord
 from qwenperf.schema.metrics import Direction, lookup
 from qwenperf.schema.records import Outcome
-from qwenperf.stats.spending import Plan
+from qwenperf.stats.levels import Levels, measured_level
+from qwenperf.stats.pairs import log_ratio, relative
+from qwenperf.stats.spending import LEAST_PAIRS, Plan
 
 LEAST_MARGIN = 0.002
 """No comparison is asked for less: nothing on any machine would decide it."""
@@ -28,7 +31,20 @@ LEAST_MARGIN = 0.002
 _FEW = ("--trials", "2")
 """A deterministic value needs no more, and a count of what happens while trials are timed is of equally many."""
 
-_SHARE = {Kind.COMMIT: 0.5, Kind.STEP: 0.25}
+_SHARE = {Kind.COMMIT: 1.0, Kind.STEP: 0.5}
+"""Of what the ends differ by at least, what a changed commit has and what a culprit adds."""
+
+WRONG = {Kind.COMMIT: 0.02, Kind.STEP: 0.005}
+"""How often unchanged code may be told as changed. A commit that was told wrongly is found out by the culprit's step; a
+step that is, names a wrong commit."""
+
+OVERLOOKED = 0.02
+"""How often changed code may be told as unchanged: that costs questions."""
+
+_UNKNOWN = 0.5
+"""Of what the ends differ by, what they differ by at least where an older record does not say."""
+
+_LEAST_DEVIATION = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +59,17 @@ class Measured:
     why: str = ""
     lines: tuple[str, ...] = ()
     folder: str | None = None
+    values: tuple[float, ...] = ()
+    """Log ratios of all pairs."""
 
 
 class Compare(Protocol):
     """Compares two sides by a timed metric; a ``KeyboardInterrupt`` passes through."""
 
-    def __call__(self, base: Side, head: Side, plan: Plan) -> Measured:
-        """Return what pairs of both say."""
+    def __call__(
+        self, base: Side, head: Side, plan: Plan, levels: Levels | None = None, *, traced: bool = False
+    ) -> Measured:
+        """Return what pairs of both decide by ``plan``, or which of ``levels`` they lie at; ``traced``: and why."""
         ...
 
 
@@ -116,25 +136,50 @@ class Probe:
 
     def _timed(self, told: AnswerRecord, base: Side, head: Side, ends: AnswerRecord | None) -> AnswerRecord:
         assert self.compare is not None
-        margin, faster = self._margin(told, ends), _is_faster(ends)
+        faster, levels = _is_faster(ends), None if ends is None else self._levels(told, ends)
+        margin = self.plan.margin if levels is None else relative(levels.changed)
         plan = replace(self.plan, margin=margin, looks=tuple(look * told.attempt for look in self.plan.looks))
         sides = (head, base) if faster else (base, head)
-        seen = self.compare(replace(sides[0], name="base"), replace(sides[1], name="head"), plan)
+        older, newer = replace(sides[0], name="base"), replace(sides[1], name="head")
+        seen = self.compare(older, newer, plan, levels, traced=told.kind == Kind.STEP)
         higher = lookup(self.metric).direction is Direction.HIGHER
         change, *interval = (_of_metric(value, turned=faster, higher=higher) for value in _bounds(seen))
         low, high = sorted(interval) if None not in interval else (None, None)  # type: ignore[type-var]
-        better = told.kind == Kind.ENDS and seen.outcome is Outcome.IMPROVED
+        answer = _answer(seen.outcome, Kind(told.kind))
         return replace(
-            told, answer=_answer(seen.outcome, Kind(told.kind)), why=seen.why, change=change, low=low, high=high,
+            told, answer=answer, why=seen.why, change=change, low=low, high=high,
             margin=margin, pairs=seen.pairs, lines=seen.lines, folder=seen.folder,
-            extra={"better": True} if better else {"turned": True} if faster else {},
+            extra=_of_ends(seen, answer) if ends is None else {"turned": True} if faster else {},
         )  # fmt: skip
 
-    def _margin(self, told: AnswerRecord, ends: AnswerRecord | None) -> float:
-        """Return the slowdown that counts, of a slower side over a faster one."""
-        if ends is None or ends.change is None:
-            return self.plan.margin
-        return max(LEAST_MARGIN, _SHARE[Kind(told.kind)] * _slowdown(ends.change))
+    def _levels(self, told: AnswerRecord, ends: AnswerRecord) -> Levels:
+        """Return what is asked of the pairs of a commit or of a step, from what the ends have shown."""
+        change = _slowdown(ends.change or self.plan.margin)
+        known = ends.extra.get("level", {})
+        least = log_ratio(max(LEAST_MARGIN, known.get("least", _UNKNOWN * change)))
+        return Levels(
+            changed=_SHARE[Kind(told.kind)] * least,
+            expected=max(least, log_ratio(change)),
+            deviation=max(_LEAST_DEVIATION, known.get("deviation", least)),
+            # All attempts together err twice as often as the first at most.
+            false_changed=WRONG[Kind(told.kind)] / 2 ** (told.attempt - 1),
+            false_unchanged=OVERLOOKED / 2 ** (told.attempt - 1),
+            most=self.plan.looks[-1] * told.attempt,
+        )
+
+
+def _of_ends(seen: Measured, answer: Answer) -> Mapping[str, Any]:
+    """Return what an answer about the ends says beside: whether bad is the better one, and where changed code lies."""
+    if answer is not Answer.BAD:
+        return {}
+    better = seen.outcome is Outcome.IMPROVED
+    values = [-value if better else value for value in seen.values]
+    extra: dict[str, Any] = {"better": True} if better else {}
+    if len(values) >= LEAST_PAIRS:
+        least, deviation = measured_level(values)
+        half = log_ratio(_slowdown(seen.estimate)) / 2 if seen.estimate is not None else 0.0
+        extra["level"] = {"least": relative(max(least, half)), "deviation": deviation}
+    return extra
 
 
 def _answer(outcome: Outcome, kind: Kind) -> Answer:

@@ -81,8 +81,9 @@ class _Known:
 class Search:
     """A search through ``parents``: commits after ``good`` up to ``bad`` with their parents, parents first.
 
-    ``confirm``: a culprit is compared with its parents before it is named, as noise may have misled the search. Where
-    it changed nothing, both are asked about again, the next time all commits, at most ``most_reopened`` times in all.
+    ``confirm``: a culprit is compared with its parents before it is named, as noise may have misled the search, or with
+    the good end where that has them all. Where it changed nothing, both are asked about again, the next time all
+    commits, at most ``most_reopened`` times in all.
     An answer that stays unclear after ``most_attempts`` is none.
     """
 
@@ -127,12 +128,12 @@ class Search:
             return Question(kind=Kind.COMMIT, base=self.good, head=name, attempt=1 + known.unclear.get(name, 0))
         if len(names) > 1:
             return Found(end=End.RANGE, suspects=names)
-        # A parent that the good end has, or is, was compared with when the commit was.
-        bases = [parent for parent in self.parents[last] if parent in self.parents]
+        # A parent that the good end has, or is, stands at its level.
+        bases = [parent for parent in self.parents[last] if parent in self.parents] or [self.good]
         open_bases = [base for base in bases if (base, last) not in known.confirmed]
         if self.confirm and open_bases:
             return Question(kind=Kind.STEP, base=open_bases[0], head=last, attempt=1 + known.steps)
-        return Found(end=End.CULPRIT, suspects=(last,), base=next(iter(bases), self.good))
+        return Found(end=End.CULPRIT, suspects=(last,), base=bases[0])
 
     def _askable(self, suspected: int, last: str, known: _Known) -> Iterator[tuple[int, str]]:
         """Yield what is worth asking about, each with how many suspects are left at most when it is answered, less.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from qwenperf.gate.comparison import TOO_MANY_BROKEN, judge_comparison
 from qwenperf.gate.excuses import Excuse, excuse
-from qwenperf.gate.speed import decide_cases
+from qwenperf.gate.speed import decide_cases, pair_estimates
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import AfterRound, PairOptions, Pairs
 from qwenperf.lab.run_folder import new_run_id, write_text, writing
@@ -27,7 +27,7 @@ from qwenperf.schema.reading import decode
 from qwenperf.schema.records import Outcome
 from qwenperf.stats.confirm import CONFIRM
 from qwenperf.stats.sequential import Decision
-from qwenperf.stats.spending import Plan
+from qwenperf.stats.spending import LEAST_PAIRS, Plan
 from qwenperf.workloads.case import Case
 
 
@@ -43,12 +43,24 @@ class Listener(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Until:
+    """Ends a comparison of one case once its log ratios are ``enough``, and not at the looks of its plan.
+
+    ``most`` pairs are measured at most; as pairs of ``stage`` 2 they are fresh and have traces taken.
+    """
+
+    enough: Callable[[Sequence[float]], bool]
+    most: int
+    stage: int = 1
+
+
 @dataclass(kw_only=True)
 class Comparison:
     """Runs one comparison; ``run`` returns its judged record. ``stages`` are decisions by stage and case.
 
     ``most_pairs`` ends it after that many, decided or not; ``limit_s`` begins no pair that would not end in time if
-    it took as long as the one before.
+    it took as long as the one before. ``until`` asks another question than the plan.
     """
 
     base: Side
@@ -63,6 +75,7 @@ class Comparison:
     limit_s: float | None = None
     after_round: AfterRound | None = None
     excuses: Sequence[Excuse] = ()
+    until: Until | None = None
     facts: Mapping[str, Any]
     stages: dict[int, Mapping[str, Decision]] = field(default_factory=dict)
 
@@ -88,6 +101,9 @@ class Comparison:
     def _stages(self) -> None:
         """Measure and decide, then confirm what would fail."""
         try:
+            if self.until is not None:
+                self._measure_until(self.until)
+                return
             self._decide(self.plan, stage=1)
             failed = {name for name, one in self.stages.get(1, {}).items() if one.outcome is Outcome.FAIL}
             if failed:
@@ -112,6 +128,17 @@ class Comparison:
             enough = self.most_pairs is not None and count >= self.most_pairs
             if self._hopeless() or enough or (decided and (self.stop_early or stage > 1)):
                 return
+
+    def _measure_until(self, until: Until) -> None:
+        """Measure pairs until they are enough; beside, the record has what the plan would say of so many."""
+        case = self.inventory.shared[0].id
+        while self._whole(until.stage) < until.most and not self._hopeless():
+            self._measure(self._whole(until.stage) + 1, stage=until.stage, most=until.most)
+            if until.enough([one.wall for one in pair_estimates(self._record.pairs, case, until.stage)]):
+                break
+        if not self._hopeless():
+            plan = replace(self.plan, looks=(max(LEAST_PAIRS, self._whole(until.stage)),))
+            self.stages[1] = decide_cases(self._record, plan, look=0, stage=until.stage)
 
     def _measure(self, count: int, *, stage: int, most: int) -> None:
         """Add pairs of ``stage`` until there are ``count`` whole ones, or no hope is left."""

@@ -96,6 +96,20 @@ class RunPairs:
             if _name(key) in self.stages.get(1, {})
         }
 
+    def until(self, enough: Callable[[Sequence[float]], bool], most: int) -> list[float]:
+        """Measure pairs until the log ratios of the one key are ``enough``, ``most`` at most; return them.
+
+        Raises:
+          MeasurementError: three pairs broke; says how the last one did.
+        """
+        while len(values := self._ratios(self.keys[0], 1)) < most and not enough(values):
+            self._measure(1, most)
+        return values
+
+    def ratios(self, key: Key) -> list[float]:
+        """Return the log ratios of all whole pairs of both stages, above 0 where head is worse."""
+        return [*self._ratios(key, 1), *self._ratios(key, 2)]
+
     def _outcome(self, key: Key, stage: int) -> Outcome | None:
         decision = self.stages.get(stage, {}).get(_name(key))
         return None if decision is None else decision.outcome

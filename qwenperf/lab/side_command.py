@@ -65,13 +65,15 @@ def check_package(side: Side, limit_s: float = 120.0) -> None:
         raise MeasurementError(f"{side.label} holds no package qwenperf: it would come from {done.stdout.strip()}.")
 
 
-def run_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S) -> RunRecord:
+def run_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S, *, traced: bool = False) -> RunRecord:
     """Return the run that the side's own code makes of ``arguments`` of ``qwenperf run``, without traces.
+
+    ``traced``: with their summaries; the files are removed.
 
     Raises:
       MeasurementError: its command ends without a record; says what it said last.
     """
-    command = [side.python, "-P", "-m", "qwenperf", "run", *arguments, "--no-trace", "--json"]
+    command = [side.python, "-P", "-m", "qwenperf", "run", *arguments, *([] if traced else ["--no-trace"]), "--json"]
     try:
         # Its folder is a copy of what it tells, and a tree of code is to stay as it was exported.
         with tempfile.TemporaryDirectory(prefix="qwenperf-run-", ignore_cleanup_errors=True) as folder:

@@ -71,11 +71,11 @@ def _culprit(record: BisectionRecord) -> Iterator[Text]:
     if step is None:
         return
     yield Text(f"  {size_line(step, record.metric)}")
-    if step.lines:
-        yield Text(
-            "  what the older commit spends more time in:" if step.extra.get("turned") else "  what takes longer:"
-        )
-        yield from (Text(f"    {line}") for line in step.lines)
+    lines = step.lines or record.extra.get("lines") or ()
+    if lines:
+        turned = step.lines and step.extra.get("turned")
+        yield Text("  what the older commit spends more time in:" if turned else "  what takes longer:")
+        yield from (Text(f"    {line}") for line in lines)
 
 
 def step_of(record: BisectionRecord) -> AnswerRecord | None:

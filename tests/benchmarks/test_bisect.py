@@ -4,9 +4,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.bisect import repository
+from benchmarks.bisect import repository, simulate
 from benchmarks.bisect.__main__ import culprits, line_of, summary
 from benchmarks.bisect.repository import COMMITS, make_repository
 from benchmarks.verdicts.live_log import LiveLog
@@ -80,3 +81,35 @@ def test_a_try_is_right_only_with_the_one_commit(tmp_path, told, outcome, found)
     log.add(line | {"seconds": 60.0})
     assert f"{int(outcome == 'right')} of 1 right" in summary(log)
     assert "+8.0% (+7.0% to +9.0%) | +7.0% (+6.0% to +8.0%) | 60 |" in summary(log)
+
+
+def searched(noise, **more):
+    random = np.random.default_rng(3)
+    asked = {"culprit": 11, "slowdown": 0.08, "ordinary": False} | more
+    return simulate.one_search(lambda count: random.normal(0, noise, size=count), **asked)
+
+
+def test_a_simulated_search_in_calm_noise_takes_the_least_that_it_can():
+    """24 pairs for the ends, 6 for each of 4 commits, 8 for the culprit's step; pull requests would take far more."""
+    calm = searched(0.005)
+    assert (calm.outcome, calm.pairs, calm.comparisons, calm.reopened) == ("right", 24 + 4 * 6 + 8, 6, False)
+    ordinary = searched(0.005, ordinary=True)
+    assert ordinary.outcome == "right"
+    assert ordinary.pairs > 1.2 * calm.pairs
+
+
+def test_a_simulated_search_counts_what_is_not_right(monkeypatch):
+    """Ends that do not differ are told; answers that lie name a wrong commit."""
+    assert searched(0.01, slowdown=0.0).outcome == "same"
+    monkeypatch.setattr(simulate, "_OUTCOMES", dict.fromkeys(simulate._OUTCOMES, simulate.Outcome.FAIL))
+    assert searched(0.01).outcome == "wrong"
+
+
+def test_rates_of_simulated_searches_are_of_all_of_them():
+    """And the table has a row for each noise."""
+    random_of = simulate._generated("iid", 0.01)
+    found = [simulate.simulate(random_of, "iid", 0.08, 16, 1, ordinary=one) for one in (False, True)]
+    assert found[0]["right"]["hits"] == 16
+    assert found[0]["wrong"]["hits"] + found[0]["told"]["hits"] == 0
+    assert len(simulate.table({"iid": tuple(found)})) == 3
+    assert len(simulate.noises()) >= 11

@@ -163,3 +163,65 @@ def test_a_compile_in_each_request_is_found_also_by_a_search_that_was_killed(rep
 def _state(folder):
     files = list(folder.glob("bisect-*/bisect.json"))
     return json.loads(files[0].read_text()) if files else {}
+
+
+PAUSING = '''"""An engine of the commit's own: it waits in each request."""
+
+import time
+
+import jax
+import numpy as np
+
+PAUSE_S = {pause}
+
+
+@jax.jit
+def answer(tokens_BT):
+    return tokens_BT[:, :1] * 0
+
+
+class Pausing:
+    name = "pausing"
+
+    def generate(self, tokens_BT, new_tokens):
+        time.sleep(PAUSE_S)
+        return np.repeat(np.asarray(answer(tokens_BT)), new_tokens, axis=1)
+
+
+def make(model, capacity):
+    return Pausing()
+'''
+
+
+@pytest.mark.slow
+def test_a_pause_is_found_with_few_pairs_once_its_size_is_known(tmp_path):
+    """The ends are judged as a pull request is; a commit between and the step of the culprit take far fewer pairs."""
+    root = tmp_path / "repository"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "main")
+    shutil.copytree(PACKAGE, root / "qwenperf", ignore=shutil.ignore_patterns("__pycache__"))
+    for number, pause in enumerate((0.02, 0.02, 0.03, 0.03)):
+        (root / "pausing.py").write_text(PAUSING.format(pause=pause))
+        (root / "number.txt").write_text(str(number))
+        git(root, "add", ".")
+        git(root, "commit", "-q", "-m", f"commit {number}")
+    done = subprocess.run(
+        command_line(
+            "tiny/pausing:make/b1-p4-n8-f32", "request_s", "--good", "HEAD~3", "--rounds", "2", "--trial", "0.03",
+            "--out", str(tmp_path / "out"), "--json",
+        ),
+        cwd=root, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    subjects = {one["sha"]: one["subject"] for one in record["commits"]}
+    assert [subjects[sha] for sha in record["suspects"]] == ["commit 2"]
+    ends, *between, step = record["answers"]
+    assert ends["kind"] == "ends"
+    assert ends["level"]["least"] > 0.1
+    assert [one["answer"] for one in between] == ["good", "bad"]
+    assert step["kind"] == "step"
+    assert step["low"] < 0.5 < step["high"] or abs(step["change"] - 0.5) < 0.1
+    assert max(one["pairs"] for one in (*between, step)) < ends["pairs"]
+    assert any("host gap" in line for line in step["lines"]), step

@@ -1,5 +1,6 @@
 """The driver of a bisection: its answers on disk, and what a comparison means as an answer."""
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -52,10 +53,12 @@ def record_of(metric="request_s"):
     return new_record("tiny/cached/b1-p4-n8-f32", metric, ENDS, {"looks": "6,12,20"}, good_name="v1", bad_name="HEAD")
 
 
-def bisection(folder, ask, record=None):
+def bisection(folder, ask, record=None, explain=None):
     parents = {one.sha: one.parents for one in COMMITS}
     search = Search(good=SHAS[0], bad=SHAS[-1], parents=parents)
-    return Bisection(record=record or record_of(), folder=folder, search=search, ask=ask, listener=Quiet())
+    return Bisection(
+        record=record or record_of(), folder=folder, search=search, ask=ask, listener=Quiet(), explain=explain
+    )
 
 
 def planted(culprit, *, change=0.08):
@@ -179,26 +182,114 @@ COMMIT = Question(kind=Kind.COMMIT, base=SHAS[0], head=SHAS[3])
 OF_ENDS = Question(kind=Kind.ENDS, base=SHAS[0], head=SHAS[8])
 
 
-def test_a_commit_counts_as_changed_from_half_of_the_way_on(probe):
-    """And a culprit against its parent from a quarter; another attempt has more pairs."""
+ALL_BUT_ALIKE = tuple(math.log(1.08) + 0.01 * (number % 3 - 1) for number in range(24))
+STEP = Question(kind=Kind.STEP, base=SHAS[2], head=SHAS[3])
+
+
+def test_a_commit_is_told_from_what_the_ends_have_shown(probe):
+    """The ends as a pull request is judged; a culprit against its parent more strictly than a commit, with traces."""
     asked = []
 
-    def compare(base, head, plan):
-        asked.append((base.label, head.label, round(plan.margin, 6), plan.looks))
-        return Measured(outcome=Outcome.FAIL, estimate=0.08, low=0.06, high=0.1, pairs=12)
+    def compare(base, head, plan, levels, traced):
+        asked.append((base.label, head.label, plan.margin, levels, traced))
+        return Measured(outcome=Outcome.FAIL, estimate=0.08, low=0.06, high=0.1, pairs=12, values=ALL_BUT_ALIKE)
 
     one = probe("request_s", compare)
     ends = one.ask(OF_ENDS, None)
     assert (ends.answer, ends.change, ends.low, ends.high) == ("bad", 0.08, 0.06, 0.1)
-    one.ask(replace(COMMIT, attempt=2), ends)
-    one.ask(Question(kind=Kind.STEP, base=SHAS[2], head=SHAS[3]), ends)
-    assert [each[2:] for each in asked] == [(0.03, (6, 12, 20)), (0.04, (12, 24, 40)), (0.02, (6, 12, 20))]
+    assert asked[0][2:] == (0.03, None, False)
+    one.ask(COMMIT, ends)
     assert asked[1][:2] == (SHAS[0][:10], SHAS[3][:10])
+    commit, traced = asked[1][3:]
+    assert not traced
+    assert math.log(1.07) < commit.changed <= commit.expected == math.log(1.08)
+    assert 0.005 < commit.deviation < 0.02
+    assert (commit.false_changed, commit.most) == (0.02, 20)
+    one.ask(STEP, ends)
+    step, traced = asked[2][3:]
+    assert traced
+    assert (step.changed, step.expected, step.false_changed) == (commit.changed / 2, commit.expected, 0.005)
+
+
+def test_another_attempt_has_more_pairs_and_half_the_chance_of_an_error(probe):
+    """So that all attempts together err as rarely as is promised."""
+    asked = []
+
+    def compare(_base, _head, _plan, levels, traced):  # noqa: ARG001
+        asked.append(levels)
+        return Measured(outcome=Outcome.INCONCLUSIVE, values=ALL_BUT_ALIKE)
+
+    ends = AnswerRecord(kind="ends", base=SHAS[0], head=SHAS[8], answer="bad", change=0.08)
+    for attempt in (1, 2, 3):
+        assert probe("request_s", compare).ask(replace(COMMIT, attempt=attempt), ends).answer == "unclear"
+    assert [one.most for one in asked] == [20, 40, 60]
+    assert [one.false_changed for one in asked] == [0.02, 0.01, 0.005]
+
+
+def test_a_search_of_an_older_version_goes_on(probe):
+    """Its ends say how far apart they are and not how surely: half of that counts as changed, as it did."""
+    asked = []
+
+    def compare(*_, traced):  # noqa: ARG001
+        asked.append(_[3])
+        return Measured(outcome=Outcome.PASS)
+
+    ends = AnswerRecord(kind="ends", base=SHAS[0], head=SHAS[8], answer="bad", change=0.08, low=0.02, high=0.12)
+    assert probe("request_s", compare).ask(COMMIT, ends).answer == "good"
+    assert asked[0].changed == pytest.approx(math.log(1.04))
+
+
+def test_the_first_commit_after_good_is_told_from_it_once_more(tmp_path):
+    """It was compared with good in haste, as all others were."""
+    asked = []
+
+    def ask(question, ends):
+        asked.append((question.kind, question.base, question.head))
+        return planted(SHAS[1])(question, ends)
+
+    record = bisection(tmp_path, ask).run()
+    assert (record.end, record.suspects) == ("culprit", (SHAS[1],))
+    assert asked[-1] == (Kind.STEP, SHAS[0], SHAS[1])
+
+
+def test_a_culprit_that_no_comparison_has_traced_is_traced_once_it_is_known(tmp_path):
+    """Whole runs and values that repeat exactly have no traces of their own."""
+    asked = []
+
+    def explain(base, head):
+        asked.append((base, head))
+        return ("fusion.7 +2 ms a token",)
+
+    def untraced(question, ends):
+        return replace(planted(SHAS[5])(question, ends), lines=())
+
+    record = bisection(tmp_path, untraced, explain=explain).run()
+    assert asked == [(SHAS[4], SHAS[5])]
+    assert "what takes longer:\n    fusion.7 +2 ms a token" in text_of(record)
+    bisection(tmp_path, planted(SHAS[5]), explain=explain).run()
+    assert len(asked) == 1, "its pairs were traced"
+
+
+def test_an_interrupt_while_a_culprit_is_traced_keeps_all_answers(tmp_path):
+    """The same command traces it again."""
+
+    def explain(*_):
+        raise KeyboardInterrupt
+
+    def untraced(question, ends):
+        return replace(planted(SHAS[5])(question, ends), lines=())
+
+    record = bisection(tmp_path, untraced, explain=explain).run()
+    assert (record.end, record.interrupted, len(record.answers)) == ("", True, 5)
+    whole = bisection(tmp_path, untraced, record, explain=lambda *_: ()).run()
+    assert (whole.end, whole.suspects, len(whole.answers)) == ("culprit", (SHAS[5],), 5)
 
 
 def test_a_metric_that_is_better_when_higher_is_told_in_its_own_terms(probe):
     """A quarter more time is a fifth less throughput."""
-    one = probe("request_tokens_per_s", lambda *_: Measured(outcome=Outcome.FAIL, estimate=0.25, low=0.0, high=1.0))
+    one = probe(
+        "request_tokens_per_s", lambda *_, **__: Measured(outcome=Outcome.FAIL, estimate=0.25, low=0.0, high=1.0)
+    )
     ends = one.ask(OF_ENDS, None)
     assert (ends.change, ends.low, ends.high) == pytest.approx((-0.2, -0.5, 0.0))
 
@@ -207,17 +298,18 @@ def test_what_became_faster_is_searched_with_the_sides_turned_round(probe):
     """So that the slower side is head, of which a comparison is surest."""
     sides = []
 
-    def compare(base, head, plan):
-        sides.append((base.label, head.label, round(plan.margin, 4)))
+    def compare(base, head, _plan, levels, traced):  # noqa: ARG001
+        sides.append((base.label, head.label, levels and round(math.expm1(levels.changed), 3)))
         outcome = Outcome.IMPROVED if len(sides) == 1 else Outcome.FAIL
-        return Measured(outcome=outcome, estimate=-0.2 if len(sides) == 1 else 0.25, low=None, high=None)
+        values = (math.log(0.8),) * 24
+        return Measured(outcome=outcome, estimate=-0.2 if len(sides) == 1 else 0.25, values=values)
 
     one = probe("request_s", compare)
     ends = one.ask(OF_ENDS, None)
     found = one.ask(COMMIT, ends)
     assert (ends.answer, found.answer) == ("bad", "bad")
     assert found.change == pytest.approx(-0.2)
-    assert sides == [(SHAS[0][:10], SHAS[8][:10], 0.03), (SHAS[3][:10], SHAS[0][:10], 0.125)]
+    assert sides == [(SHAS[0][:10], SHAS[8][:10], None), (SHAS[3][:10], SHAS[0][:10], 0.25)]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +324,7 @@ def test_what_became_faster_is_searched_with_the_sides_turned_round(probe):
 def test_what_a_comparison_says_is_an_answer(probe, outcome, said):
     """A commit that is faster still has not become slower."""
     ends = AnswerRecord(kind="ends", base=SHAS[0], head=SHAS[8], answer="bad", change=0.08)
-    assert probe("request_s", lambda *_: Measured(outcome=outcome)).ask(COMMIT, ends).answer == said
+    assert probe("request_s", lambda *_, **__: Measured(outcome=outcome)).ask(COMMIT, ends).answer == said
 
 
 def test_a_commit_that_does_not_build_is_skipped_with_the_reason(probe):

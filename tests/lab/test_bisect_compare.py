@@ -1,0 +1,162 @@
+"""What pairs say of a commit: which of two known levels they lie at, with as few of them as that takes."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qwenperf.cli.compare_progress import PairProgress
+from qwenperf.errors import MeasurementError
+from qwenperf.gate.comparison import exit_code
+from qwenperf.lab import bisect_traces, run_pairs
+from qwenperf.lab.bisect_compare import ByPairs, ByRuns
+from qwenperf.lab.bisect_traces import Traces
+from qwenperf.lab.pairs import PairOptions, Pairs
+from qwenperf.lab.sides import Side
+from qwenperf.schema.codec import comparison_loads
+from qwenperf.schema.comparison import PairRecord, RoundRecord
+from qwenperf.schema.evidence import Evidence
+from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, metric
+from qwenperf.stats.levels import Levels
+from qwenperf.stats.spending import Plan
+from qwenperf.workloads.case import Case, Workload
+
+CASE = Case(model="tiny", engine="cached", workload=Workload(prompt_length=4, new_tokens=8))
+LEVELS = Levels(changed=math.log(1.06), expected=math.log(1.08), deviation=0.01)
+BASE, HEAD = (
+    Side(name=name, label=name, kind="revision", root=Path(name), python="python") for name in ("base", "head")
+)
+
+
+@pytest.fixture
+def compare(tmp_path, monkeypatch):
+    """Return a maker of answers by pairs of which head is slower by a factor, or of which each breaks."""
+
+    def ask(factor, noise=0.0, **more):
+        def measure(self, number, *, stage=1):
+            seen = {CASE.id: {"tokens": [[1]], "programs": {"step": "a"}}}
+            self.evidence.update({"base": seen, "head": seen})
+            if factor is None:
+                return PairRecord(number=number, first="base", stage=stage, failed="out of memory")
+            if factor is KeyboardInterrupt:
+                raise factor
+            head = factor * (1 + 0.002 * (number % 3)) * math.exp(noise * (-1) ** number)
+            rounds = RoundRecord(order="ABBA", wall_s=(1.0, head, head, 1.0), cpu_s=(1.0, head, head, 1.0))
+            return PairRecord(number=number, first="base", stage=stage, rounds={CASE.id: (rounds,)})
+
+        monkeypatch.setattr(Pairs, "measure", measure)
+        pairs = ByPairs(
+            case=CASE, options=PairOptions(), folder=tmp_path, listener=lambda: PairProgress(lambda _: None)
+        )
+        found = pairs(BASE, HEAD, Plan(), LEVELS, **more)
+        return found, comparison_loads((tmp_path / found.folder / "comparison.json").read_text())
+
+    return ask
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.08, Outcome.FAIL), (1.0, Outcome.PASS)])
+def test_six_calm_pairs_tell_a_commit(compare, factor, outcome):
+    """The comparison beside fails nothing: it was asked less than a pull request is."""
+    found, record = compare(factor)
+    assert (found.outcome, found.pairs, len(found.values), len(record.pairs)) == (outcome, 6, 6, 6)
+    assert found.estimate == pytest.approx(factor - 1, abs=0.005)
+    assert found.low <= found.estimate <= found.high
+    assert "after 6 pairs" in found.why
+    assert {pair.stage for pair in record.pairs} == {1}
+    assert record.plan["levels"]["changed"] == pytest.approx(math.log(1.06))
+    assert exit_code(record) == 0
+    json.dumps(record.plan)
+
+
+def test_pairs_between_the_levels_end_at_the_most_and_tell_nothing(compare):
+    """They are asked again with more."""
+    found, record = compare(1.03, noise=0.2)
+    assert (found.outcome, len(record.pairs)) == (Outcome.INCONCLUSIVE, LEVELS.most)
+
+
+def test_a_step_is_measured_by_pairs_that_are_traced(compare):
+    """Those of the second stage are."""
+    found, record = compare(1.08, traced=True)
+    assert found.outcome is Outcome.FAIL
+    assert {pair.stage for pair in record.pairs} == {2}
+
+
+def test_pairs_that_break_skip_the_commit_with_the_reason(compare):
+    """Three of them say enough."""
+    found, record = compare(None)
+    assert (found.outcome, found.why, len(record.pairs)) == (Outcome.SKIPPED, "out of memory", 3)
+
+
+def test_an_interrupt_ends_the_search_and_not_the_answer(compare):
+    """The same question is asked again next time."""
+    with pytest.raises(KeyboardInterrupt):
+        compare(KeyboardInterrupt)
+
+
+class Quiet:
+    """A listener of pairs of runs."""
+
+    def run_pair_ended(self, number, most, stage, failed):
+        """Hear of a pair."""
+
+
+def run_of(compile_s, summary=None):
+    case = CaseRecord(
+        id=CASE.id,
+        spec={},
+        metrics={"compile_s": metric("compile_s", compile_s)},
+        evidence=Evidence(trace_summary=summary),
+    )
+    return RunRecord(id="r", created_at="2026-01-01T00:00:00+00:00", suite="ad-hoc", environment={}, cases=(case,))
+
+
+@pytest.mark.parametrize(("slower", "outcome"), [(1.08, Outcome.FAIL), (1.0, Outcome.PASS)])
+def test_pairs_of_whole_runs_tell_a_commit_in_the_same_way(monkeypatch, slower, outcome):
+    """Six runs of either side."""
+    asked = []
+
+    def run_side(side, arguments):  # noqa: ARG001
+        asked.append(side.name)
+        return run_of(2.0 * (slower if side.name == "head" else 1.0))
+
+    monkeypatch.setattr(run_pairs, "run_side", run_side)
+    runs = ByRuns(case=CASE.id, metric="compile_s", arguments=(), seed=1, listener=Quiet())
+    found = runs(BASE, HEAD, Plan(), LEVELS)
+    assert (found.outcome, found.pairs, len(asked)) == (outcome, 6, 12)
+    assert {asked[0], asked[1]} == {"base", "head"}
+
+
+def test_what_ordinary_pairs_of_runs_measured_is_kept_for_later_answers(monkeypatch):
+    """The search learns from both stages how far its ends are apart."""
+    monkeypatch.setattr(run_pairs, "run_side", lambda side, _: run_of(2.0 if side.name == "base" else 3.0))
+    runs = ByRuns(case=CASE.id, metric="compile_s", arguments=(), seed=1, listener=Quiet())
+    found = runs(BASE, HEAD, Plan())
+    assert found.outcome is Outcome.FAIL
+    assert len(found.values) == found.pairs == 24
+    assert found.values[0] == pytest.approx(math.log(1.5))
+
+
+def test_traces_of_a_culprit_are_those_of_one_run_of_either_side(monkeypatch):
+    """What cannot be traced explains nothing and costs no answer."""
+    told, traced = [], []
+
+    def run_side(side, arguments, *, traced=False):  # noqa: ARG001
+        told.append((side.name, side.label, traced))
+        return run_of(2.0, {"side": side.name})
+
+    monkeypatch.setattr(bisect_traces, "run_side", run_side)
+    monkeypatch.setattr(bisect_traces, "top_lines", lambda *both: traced.append(both) or ("dot.1 +1 ms",))
+    explain = Traces(case=CASE.id, arguments=(), side=lambda sha: replace(BASE, label=sha))
+    assert explain("old", "new") == ("dot.1 +1 ms",)
+    assert told == [("base", "old", True), ("head", "new", True)]
+    assert traced == [({"side": "base"}, {"side": "head"})]
+
+    def broken(*_, **__):
+        raise MeasurementError("no profiler here.")
+
+    monkeypatch.setattr(bisect_traces, "run_side", broken)
+    said = []
+    assert replace(explain, say=said.append)("old", "new") == ()
+    assert "no profiler here" in said[-1]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from qwenperf.errors import UsageError
+from qwenperf.schema.times import utc
 
 _AGE = re.compile(r"(\d{1,6})([hdw])")
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
@@ -28,10 +29,9 @@ def read_since(text: str, now: datetime, committed: Callable[[str], list[tuple[s
             return datetime.min.replace(tzinfo=UTC)
     if "-" in text:
         try:
-            seen = datetime.fromisoformat(text)
+            return utc(text)
         except ValueError as error:
             raise UsageError(f"--since {text!r} is no date.", advice=_ADVICE) from error
-        return seen if seen.tzinfo else seen.replace(tzinfo=UTC)
     if not _COMMIT.fullmatch(text):
         raise UsageError(f"--since {text!r} is no date, age or commit.", advice=_ADVICE)
     found = committed(text.lower())

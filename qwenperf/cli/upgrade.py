@@ -88,7 +88,7 @@ def command(as_json: bool, **flags: Any) -> int:  # noqa: FBT001
     with a Python that it takes. A version that cannot be had is told; the others are measured. What is worse than under
     the first version ends with exit code 1.
     """
-    from qwenperf.lab.upgrade import exit_code
+    from qwenperf.lab.upgrade_record import exit_code
     from qwenperf.report.upgrade import upgrade_report
     from qwenperf.schema.upgrade import upgrade_to_json
 

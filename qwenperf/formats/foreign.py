@@ -13,6 +13,7 @@ from qwenperf.errors import FormatError
 from qwenperf.formats.place import Place, plain
 from qwenperf.schema.metrics import REGISTRY, Direction, Kind
 from qwenperf.schema.records import CaseRecord, Finding, Metric, RunRecord, Severity
+from qwenperf.schema.times import utc
 
 SOURCE = "source"
 """The key of a run that was another tool's: ``format`` and whatever else that format is written back from."""
@@ -103,11 +104,7 @@ def moment(text: str) -> str:
     Raises:
       ValueError: no time.
     """
-    when = datetime.fromisoformat(text)
-    try:
-        return (when.replace(tzinfo=UTC) if when.tzinfo is None else when).astimezone(UTC).isoformat()
-    except OverflowError:
-        raise ValueError(f"{text!r} is before or after all years") from None
+    return utc(text).isoformat()
 
 
 def time_of(run: RunRecord, source: str = "") -> str:

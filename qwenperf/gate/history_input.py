@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.regressions import Form, Regression, RegressionStatus
 from qwenperf.schema.series import Point, Series
+from qwenperf.schema.times import utc
 
 MOST = 500
 """Points that are looked at, the last ones: a step of years ago is nobody's question, and time grows with them."""
@@ -107,7 +107,6 @@ def ordered_by(point: Point) -> float:
 def seconds(text: str) -> float:
     """Return an ISO 8601 time in seconds since 1970, without a zone that of UTC; not a number where it is no time."""
     try:
-        found = datetime.fromisoformat(text)
+        return utc(text).timestamp()
     except ValueError:
         return math.nan
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from qwenperf.errors import QwenperfError
@@ -30,12 +29,13 @@ from qwenperf.lab.run_pairs import Key, RunPairs
 from qwenperf.lab.run_pairs import Listener as RunListener
 from qwenperf.lab.side_command import run_side
 from qwenperf.lab.sides import Side
+from qwenperf.lab.upgrade_record import version_case
 from qwenperf.lab.version_sides import Version
 from qwenperf.schema.analysis import AotRecord
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.comparison import ComparisonRecord
-from qwenperf.schema.records import Metric, Outcome, RunRecord, Verdict
-from qwenperf.schema.upgrade import UpgradeRecord, VersionCase, VersionRecord, upgrade_dumps
+from qwenperf.schema.records import Outcome, RunRecord, Verdict
+from qwenperf.schema.upgrade import UpgradeRecord, VersionRecord, upgrade_dumps
 from qwenperf.stats.spending import Plan, least_last
 
 FILE = "upgrade.json"
@@ -229,7 +229,7 @@ class Upgrade:
         """Put the runs of a version and its verdicts into the record."""
         runs = self._runs.get(label, [])
         names = list(dict.fromkeys((*(name for run in runs for name in run.declared), *verdicts)))
-        cases = {name: replace(_of_runs(runs, name), verdicts=tuple(verdicts.get(name, ()))) for name in names}
+        cases = {name: replace(version_case(runs, name), verdicts=tuple(verdicts.get(name, ()))) for name in names}
         self._set(label, cases=cases, **({"environment": runs[0].environment} if runs else {}))
 
     def _number(self, label: str) -> int:
@@ -248,25 +248,6 @@ class Upgrade:
         write_text(self.folder / FILE, upgrade_dumps(self.record))
 
 
-def _of_runs(runs: Sequence[RunRecord], name: str) -> VersionCase:
-    """Return the medians of a case's metrics over runs, and why there are none."""
-    found = [case for run in runs for case in run.cases if case.id == name]
-    readings: dict[str, list[Metric]] = {}
-    for case in found:
-        for metric, one in case.metrics.items():
-            readings.setdefault(metric, []).append(one)
-    metrics = {
-        metric: replace(
-            each[0], value=median(one.value for one in each), samples=tuple(one.value for one in each),
-            interval=None, coverage=None,
-        )
-        for metric, each in readings.items()
-    }  # fmt: skip
-    programs = {one.name: one.fingerprint for case in found[-1:] for one in case.evidence.programs}
-    errors = [case.error for case in found if case.error]
-    return VersionCase(metrics=metrics, programs=programs, error=errors[-1] if errors else None)
-
-
 def create_upgrade_folder(out: Path) -> Path:
     """Create a new folder for an upgrade below ``out``.
 
@@ -277,14 +258,3 @@ def create_upgrade_folder(out: Path) -> Path:
         folder = out / f"upgrade-{new_run_id(datetime.now(UTC))}"
         folder.mkdir(parents=True)
     return folder
-
-
-def exit_code(record: UpgradeRecord) -> int:
-    """Return what the command ends with: the code that wins of all versions; 5 also where fewer than two work."""
-    codes = [one.exit_code for one in record.versions]
-    codes += [verdict.NOT_MEASURED for one in record.versions if one.error]
-    if record.interrupted:
-        codes.append(verdict.INTERRUPTED)
-    if not record.interrupted and sum(bool(one.cases) for one in record.versions) < 2:
-        codes.append(verdict.NOT_MEASURED)
-    return verdict.strongest(codes)

@@ -6,12 +6,9 @@ The list of answers is the whole state: a search that is started again reads it 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from qwenperf.errors import RecordError
-from qwenperf.schema.hints import show
-from qwenperf.schema.reading import decode
+from qwenperf.schema.documents import read_document
 from qwenperf.schema.records import Json
 from qwenperf.schema.writing import encode
 
@@ -129,18 +126,4 @@ def bisection_loads(text: str, source: str) -> BisectionRecord:
     Raises:
       RecordError: it is none, or cut short.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{source} is not JSON: {error}.", advice="Begin anew with --restart.") from error
-    seen = data.get("schema") if isinstance(data, Mapping) else None
-    if seen != BISECTION_SCHEMA:
-        raise RecordError(
-            f"{source}: schema is {show(seen)}; this version reads {BISECTION_SCHEMA!r}.",
-            advice="Begin anew with --restart.",
-        )
-    try:
-        record: BisectionRecord = decode(data, BisectionRecord, "")
-    except RecordError as error:
-        raise RecordError(f"{source}: {error.message}", advice="Begin anew with --restart.") from error
-    return record
+    return read_document(text, source, BisectionRecord, BISECTION_SCHEMA, advice="Begin anew with --restart.")

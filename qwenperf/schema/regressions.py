@@ -6,16 +6,14 @@ Finding them again makes the same records, but for what people said of them: acc
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from qwenperf.errors import RecordError
+from qwenperf.schema.documents import read_document
 from qwenperf.schema.evidence import Json
-from qwenperf.schema.hints import show
 from qwenperf.schema.metrics import Direction
-from qwenperf.schema.reading import decode
 from qwenperf.schema.writing import encode
 
 REGRESSIONS_SCHEMA = "qwenperf.regressions.v1"
@@ -137,19 +135,7 @@ def loads(text: str, source: str = NOTE) -> RegressionsRecord:
     Raises:
       RecordError: no such record; names the file, the key path and what was seen.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{source} is not JSON: {error}.", advice="Was it cut short?") from error
-    seen = data.get("schema") if isinstance(data, Mapping) else None
-    if seen != REGRESSIONS_SCHEMA:
-        message = f"{source}: schema is {show(seen)}; this version reads {REGRESSIONS_SCHEMA!r}."
-        raise RecordError(message, advice="Read it with the qwenperf that wrote it.")
-    try:
-        record: RegressionsRecord = decode(data, RegressionsRecord, "")
-    except RecordError as error:
-        raise RecordError(f"{source}: {error.message}", advice=error.advice) from None
-    return record
+    return read_document(text, source, RegressionsRecord, REGRESSIONS_SCHEMA)
 
 
 def to_json(one: Regression) -> dict[str, Any]:

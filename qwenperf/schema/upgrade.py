@@ -6,9 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from qwenperf.errors import RecordError
-from qwenperf.schema.hints import show
-from qwenperf.schema.reading import decode
+from qwenperf.schema.documents import read_document
 from qwenperf.schema.records import Finding, Json, Metric, Verdict
 from qwenperf.schema.writing import encode
 
@@ -100,15 +98,4 @@ def upgrade_loads(text: str, source: str) -> UpgradeRecord:
     Raises:
       RecordError: it is none, or cut short.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{source} is not JSON: {error}.") from error
-    seen = data.get("schema") if isinstance(data, Mapping) else None
-    if seen != UPGRADE_SCHEMA:
-        raise RecordError(f"{source}: schema is {show(seen)}; this version reads {UPGRADE_SCHEMA!r}.")
-    try:
-        record: UpgradeRecord = decode(data, UpgradeRecord, "")
-    except RecordError as error:
-        raise RecordError(f"{source}: {error.message}", advice=error.advice) from error
-    return record
+    return read_document(text, source, UpgradeRecord, UPGRADE_SCHEMA)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from qwenperf.errors import RecordError
@@ -15,6 +14,7 @@ from qwenperf.schema.codec import from_json
 from qwenperf.schema.hints import show
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.records import Metric, RunRecord, Status
+from qwenperf.schema.times import utc
 from qwenperf.store.base import StoredRun
 
 CANARIES = {"roofline_bytes_per_s": "bytes/s", "roofline_flops_per_s": "flop/s"}
@@ -127,9 +127,8 @@ def moment(text: str, name: str = "time") -> float:
       RecordError: it is no such time.
     """
     try:
-        seen = datetime.fromisoformat(text)
-        return (seen if seen.tzinfo else seen.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
-    except (ValueError, OverflowError):
+        return utc(text).timestamp()
+    except ValueError:
         advice = "It is written like 2026-11-28T08:30:00+00:00."
         raise RecordError(f"{name} is {show(text)}, which is no time.", advice=advice) from None
 

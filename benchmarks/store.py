@@ -151,8 +151,8 @@ def words(told: dict[str, Any]) -> str:
     lines = [f"{name}: {value}" for name, value in head.items()]
     lines += [
         "",
-        "| question | query, median | worst | store opened for it, median | worst |",
-        "| --- | --- | --- | --- | --- |",
+        "| question | points | query, median | worst | store opened for it, median | worst |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, seen in told["questions"].items():
         cells = [f"{seen[kind][one]} ms" for kind in ("query", "opened for it") for one in ("median_ms", "worst_ms")]

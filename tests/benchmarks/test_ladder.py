@@ -48,6 +48,28 @@ def test_a_case_that_fails_fails_the_suite(suite):
         measure({"cached": case})
 
 
+@pytest.mark.parametrize(
+    ("name", "python", "jaxes"),
+    [
+        ("asv.conf.json", "3.11", {None}),
+        ("asv.here.json", "3.11", {None}),
+        ("asv.matrix.json", "3.12", {"0.10.2", "0.12.0"}),
+    ],
+)
+def test_asv_reads_each_configuration_as_environments_of_one_suite(repository, name, python, jaxes):
+    """The matrix has one for each version of JAX; all keep their results in one place, and rates from being judged."""
+    from asv.config import Config
+    from asv.environment import iter_matrix
+
+    conf = Config.load(str(repository / name))
+    assert (conf.benchmark_dir, conf.results_dir) == ("benchmarks/suite", ".asv/results")
+    assert conf.plugins == [".qwenperf.asv_plugin.publishing"]
+    found = list(iter_matrix(conf.environment_type, conf.pythons, conf))
+    assert {one.get(("req", "jax")) for one in found} == jaxes
+    assert {one["python", None] for one in found} == {python}
+    assert {one["env_nobuild", "JAX_PLATFORMS"] for one in found} == {"cpu"}
+
+
 @pytest.fixture(scope="module")
 def clone(repository, tmp_path_factory):
     """This repository's last commits, in a checkout of their own, which is asv's home too."""

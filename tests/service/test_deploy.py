@@ -215,7 +215,7 @@ def test_the_large_form_starts_as_it_is_written(kind, repository, tmp_path, clus
             assert http.post("/api/v1/projects", json={"project": "demo"}, headers=headers).status_code == 201
     finally:
         running.terminate()
-        running.wait(60)
+        running.communicate(timeout=60)
         cluster.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 

@@ -1,5 +1,6 @@
 """`qwenperf compare` from outside: what people mistype is one line, and saved runs need no clock."""
 
+import json
 import math
 import random
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from qwenperf.cli.compare import _with_sight
 from qwenperf.cli.compare_cases import CHOSEN, case_arguments
+from qwenperf.cli.compare_sides import make_sides
 from qwenperf.errors import UsageError
 from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideRecord
@@ -136,3 +138,42 @@ def test_what_a_machine_can_tell_apart_is_in_the_record_and_on_its_page(tmp_path
     assert pinning.data == {"helps": True, "hurts": False}
     assert "pinning helps here" in (tmp_path / "report.html").read_text()
     assert [one.code for one in _with_sight(unchanged(0.05), file, Plan(), None).findings] == ["aa-sight"]
+
+
+def test_a_cost_is_accepted_in_the_commits_of_whatever_head_is_compared(repository, tmp_path_factory, monkeypatch):
+    """Of a branch that is not checked out too, and only between base and head."""
+
+    def git(*arguments):
+        subprocess.run(["git", *WHO, *arguments], cwd=repository, check=True, capture_output=True)
+
+    (repository / "code.py").write_text("VERSION = 1\n")
+    git("add", ".")
+    git("commit", "-q", "-m", "code")
+    git("branch", "-m", "main")
+    git("checkout", "-q", "-b", "topic")
+    git("commit", "-q", "--allow-empty", "-m", "costs\n\nQwenperf-Accept: 4x128/*: the check stays")
+    git("checkout", "-q", "main")
+    monkeypatch.chdir(repository)
+    monkeypatch.setenv("QWENPERF_CACHE", str(tmp_path_factory.mktemp("cache")))
+    for head, patterns in (("topic", ["4x128/*"]), (".", []), ("main", [])):
+        flags = {"engines": None, "aa": False, "jax": None, "excuses": ()}
+        base, _ = make_sides("main", head, flags)
+        assert base.label.startswith("main")
+        assert [one.pattern for one in flags["excuses"]] == patterns, head
+
+
+@pytest.mark.slow
+def test_the_same_code_twice_says_what_this_machine_can_tell_apart(tmp_path):
+    """All of `qwenperf compare --aa`, free and pinned, as data and in the files."""
+    small = ("--model", "tiny", "--prompt-length", "4", "--new-tokens", "8", "--rounds", "1", "--trial", "0.01")
+    command = [sys.executable, "-m", "qwenperf", "compare", "--aa", *small, "--looks", "6,8", "--out", str(tmp_path)]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, cwd=tmp_path, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    sight, pinning = told["findings"]
+    assert (sight["code"], pinning["code"]) == ("aa-sight", "aa-pinning")
+    assert sight["data"]["pairs"] == 8
+    assert sight["data"]["smallest_effect"] > 0
+    assert json.loads((tmp_path / told["id"] / "comparison.json").read_text())["findings"] == told["findings"]
+    (speed,) = (one for one in told["cases"][0]["verdicts"] if one["gate"] == "speed")
+    assert sorted(speed["data"]["spawned_first"]["stage_1"]) == ["base"] * 4 + ["head"] * 4

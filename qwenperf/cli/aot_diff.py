@@ -153,8 +153,8 @@ def _sides(
     start = base or repository.merge_base()
     end = head or WORKING_TREE
     accepted: tuple[Excuse, ...] = ()
-    if end in {WORKING_TREE, "HEAD"} and start != WORKING_TREE:
-        accepted = from_trailers(repository.trailers(start, TRAILER))
+    if start != WORKING_TREE:
+        accepted = from_trailers(repository.trailers(start, TRAILER, end))
     return (repository.side("base", start), repository.side("head", end)), accepted
 
 

@@ -166,13 +166,13 @@ def _with_sight(record: ComparisonRecord, file: Path, plan: Plan, compare: Compa
     from qwenperf.schema.codec import dumps
 
     free = sights(record, plan)
-    found = [one.finding() for one in free]
+    record = replace(record, findings=(*record.findings, *(one.finding() for one in free)))
+    write_text(file, dumps(record))  # what comes next takes as long again, and may be cut short
     if compare is not None and not record.interrupted:
         say("the same again, pinned to one core")
         pinned, _ = compare(1)
-        found += pinning(free, sights(pinned, plan))
-    record = replace(record, findings=(*record.findings, *found))
-    write_text(file, dumps(record))
+        record = replace(record, findings=(*record.findings, *pinning(free, sights(pinned, plan))))
+        write_text(file, dumps(record))
     keep_page(record, file)
     return record
 

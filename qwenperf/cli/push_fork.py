@@ -5,17 +5,15 @@ A service compares the run with the main branch's runs up to there, and not with
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from qwenperf.cli.ci_event import SHA, read_event
+
 _MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
-_SHA = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _TIMEOUT_S = 10
-_MOST_BYTES = 20_000_000
 _BASES = {"pull_request": ("pull_request", "base", "sha"), "merge_group": ("merge_group", "base_sha")}
 """Events whose commit is a merge of a branch into its base, and where they name that base."""
 
@@ -27,13 +25,22 @@ def fork_query(commit: Mapping[str, Any], folder: Path, environ: Mapping[str, st
     left its branch at the commit that it was made of.
     """
     sha = commit.get("sha")
-    if not isinstance(sha, str) or not _SHA.fullmatch(sha):
+    if not isinstance(sha, str) or not SHA.fullmatch(sha):
         return {}
+    merged = environ.get("GITHUB_EVENT_NAME") in _BASES or "CI_MERGE_REQUEST_DIFF_BASE_SHA" in environ
+    if not merged and commit.get("dirty") is not True and _is_main(folder, commit.get("branch")):
+        return {}  # what git knows of the remote may be older: commits that are not pushed yet left nothing
     base = _merge_base(folder, sha) or _told_by_ci(sha, environ)
-    if not _SHA.fullmatch(base) or (base == sha and commit.get("dirty") is not True):
+    if not SHA.fullmatch(base) or (base == sha and commit.get("dirty") is not True):
         return {}
     at = _git(folder, "show", "--no-patch", "--no-show-signature", "--format=%cI", base)
     return {"fork_point": base, **({"forked_at": at} if at else {})}
+
+
+def _is_main(folder: Path, branch: Any) -> bool:
+    """Say whether a record's branch is the main one by its name; a checkout of no branch is called HEAD and is not."""
+    known = _git(folder, "rev-parse", "--abbrev-ref", "origin/HEAD").removeprefix("origin/")
+    return branch == known if known not in {"", "HEAD"} else branch in {"main", "master"}
 
 
 def _merge_base(folder: Path, sha: str) -> str:
@@ -52,19 +59,10 @@ def _told_by_ci(sha: str, environ: Mapping[str, str]) -> str:
     keys = _BASES.get(environ.get("GITHUB_EVENT_NAME", ""), ())
     if not keys or sha != environ.get("GITHUB_SHA"):
         return ""
-    found = _event(environ.get("GITHUB_EVENT_PATH", ""))
+    found = read_event(environ.get("GITHUB_EVENT_PATH", ""))
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
     return found if isinstance(found, str) else ""
-
-
-def _event(path: str) -> Any:
-    try:
-        if not path or Path(path).stat().st_size > _MOST_BYTES:
-            return None
-        return json.loads(Path(path).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -25,8 +25,11 @@ _Finder = Callable[[AotCase, AotCase | None], Iterable[str]]
 _SHARE = 0.02
 """The least share of the program's memory or traffic that a buffer must have to be a cause of it. Chosen."""
 
-_NO_RESULT = ("control", "cache update", "prefetch")
-"""Categories of operations whose results have their memory already, or another one than the main memory."""
+_NO_RESULT = ("control", "cache update", "update", "prefetch")
+"""Categories of operations whose results have their memory already, or another one than the main memory.
+
+Older records call a cache update an update.
+"""
 
 _NOTHING = ProgramAnalysis(name="")
 _SHAPE = re.compile(r"[a-z]\w*\[[\d,]*\]")

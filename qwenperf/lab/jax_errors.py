@@ -50,7 +50,7 @@ MISTAKES = (
     ),
     _mistake(
         "in-place-update",
-        r"JAX arrays are immutable|does not support item assignment",
+        r"JAX arrays are immutable",
         "an array is assigned to, and arrays of JAX do not change.",
         "Write x = x.at[i].set(y), or jax.lax.dynamic_update_slice; of a donated argument neither is a copy.",
     ),

@@ -73,7 +73,8 @@ def run_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S, *, 
     Raises:
       MeasurementError: its command ends without a record; says what it said last.
     """
-    command = [side.python, "-P", "-m", "qwenperf", "run", *arguments, *([] if traced else ["--no-trace"]), "--json"]
+    kept = "--trace" if traced else "--no-trace"
+    command = [side.python, "-P", "-m", "qwenperf", "run", *arguments, kept, "--json"]
     try:
         # Its folder is a copy of what it tells, and a tree of code is to stay as it was exported.
         with tempfile.TemporaryDirectory(prefix="qwenperf-run-", ignore_cleanup_errors=True) as folder:

@@ -48,7 +48,8 @@ def refused(wanted: int, target: TargetRecord, *, cache_bytes: int, held: int, b
     if not target.hbm_bytes:
         return None
     usable = usable_bytes(target) or target.hbm_bytes
-    free = usable - wanted
+    # It was refused: where the compiler's limit is below the one known here, the next smaller size is the most to say.
+    free = min(-1, usable - wanted)
     return Fit(
         peak_bytes=wanted,
         hbm_bytes=target.hbm_bytes,

@@ -50,6 +50,17 @@ def test_a_run_of_main_left_it_nowhere_unless_its_tree_was_changed(made):
     assert fork_query({"sha": commits["second"], "dirty": True}, root, {})["fork_point"] == commits["second"]
 
 
+def test_main_ahead_of_what_is_pushed_is_still_main(made, tmp_path):
+    """A stranger's branch of that name, measured for a pull request, is not."""
+    root, _, commits, git = made
+    ahead = tmp_path / "ahead"
+    git("clone", "-q", root.as_uri(), str(ahead))
+    git("commit", "-q", "--allow-empty", "-m", "not pushed yet", folder=ahead)
+    commit = {"sha": git("rev-parse", "HEAD", folder=ahead), "branch": "main", "dirty": False}
+    assert fork_query(commit, ahead, {}) == {}
+    assert fork_query(commit, ahead, {"GITHUB_EVENT_NAME": "pull_request"})["fork_point"] == commits["second"]
+
+
 @pytest.mark.parametrize("commit", [{}, {"sha": None}, {"sha": "HEAD"}, {"sha": "--output=x"}, {"sha": "ab" * 20}])
 def test_what_git_does_not_know_is_not_guessed(made, tmp_path, commit):
     """No commit, a commit of elsewhere, no repository."""

@@ -44,4 +44,5 @@ def test_nothing_is_said_of_other_jobs_and_other_commits(job):
     assert pull_query({"sha": MERGE}, job(pull(), "push")) == {}
     assert pull_query({"sha": MERGE}, job(pull(), "pull_request_target")) == {}
     assert pull_query({"sha": "e" * 40}, job(pull())) == {}
+    assert pull_query({"sha": []}, job(pull())) == {}
     assert pull_query({"sha": MERGE}, {}) == {}

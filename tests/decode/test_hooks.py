@@ -220,7 +220,7 @@ def test_without_hooks_prefill_and_loop_are_the_plain_programs():
         prefill=keeping(plain.prefill.func, variant, NO_HOOKS),
         decode_step=keeping(plain.decode_step.func, variant, NO_HOOKS),
     )
-    calls = make_calls(settings, standing, MODEL.config, CAPACITY, jnp.float32)
+    calls = make_calls(settings, standing, MODEL.config, CAPACITY, jnp.dtype(jnp.float32))
 
     def prints(made):
         found = plan(made, chosen.params, chosen.tables, batch=2, pieces=pieces(LENGTH, settings, CAPACITY))

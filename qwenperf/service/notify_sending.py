@@ -131,7 +131,7 @@ async def _send(message: Message, *, private_too: bool) -> Answer:
         return Answer(problem="its host is within a private network", final=True)
     try:
         return await _post(message, url, host, address[0])
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
         # Its words may repeat what only the receiver should see.
         return Answer(problem=f"no connection or no answer ({type(error).__name__})")
 

@@ -257,6 +257,27 @@ def test_a_post_is_one_worker_s_and_a_dead_one_s_is_another_s(demo):
     assert (again.id, again.tries, claimed()) == (first.id, 2, None)
 
 
+def test_a_long_queue_of_one_project_keeps_no_other_waiting(demo, monkeypatch):
+    """While one of its posts is under way, the rest of its queue is not looked at."""
+    monkeypatch.setattr(posts, "_CANDIDATES", 1)
+    demo.link(tokens=True)
+    for number in range(2):
+        demo.push(demo.run(number))
+    admin, service = demo.server.admin, demo.server.service
+    link = {"repository": REPOSITORY, "repository_id": "4711", "tokens": True}
+    for method, path, sent in (
+        ("POST", "", {"project": "other"}), ("PUT", "/other/github", link), ("POST", "/other/runs", demo.run(3)),
+    ):  # fmt: skip
+        assert demo.server.ask(method, f"/api/v1/projects{path}", admin, json=sent).is_success
+
+    def claimed():
+        now = demo.server.clock()
+        return service.database.write(lambda connection: posts.claim(connection, now, judges=False))
+
+    assert [claimed().project for _ in range(2)] == ["demo", "other"]
+    assert claimed() is None
+
+
 def test_the_same_record_again_is_told_once(demo, github):
     """A push that is tried again adds nothing."""
     demo.link(tokens=True)
@@ -297,6 +318,16 @@ def test_a_pull_request_that_moved_on_keeps_what_its_newest_commit_says(demo, gi
     demo.post()
     assert len(github.checks) == len(github.comments) == told
     assert [one["state"] for one in demo.posts()] == ["sent" if told else "failed"]
+
+
+def test_a_merge_that_github_has_not_made_anew_yet_says_nothing_of_the_new_head(demo, github):
+    """Right after a push the pull request has the new head and the old head's merge."""
+    demo.link()
+    token = demo.job(ref="refs/pull/7/merge", sha=MERGE, event_name="pull_request")
+    demo.push(demo.run(sha=MERGE), token, head_sha=OTHER)
+    demo.post()
+    assert github.checks == []
+    assert [one["state"] for one in demo.posts()] == ["failed"]
 
 
 def test_a_job_of_a_branch_is_told_of_at_its_commit(demo, github):

@@ -33,6 +33,26 @@ def first(tmp_path):
     return url
 
 
+def test_a_project_without_main_is_judged_by_the_branch_of_most_runs(first):
+    """Else nothing of it would be looked at any more, and its alerts would end in silence."""
+    engine = create_engine(first)
+    with engine.begin() as connection:
+        for name, branch in (("a", "master"), ("b", "master"), ("c", "topic")):
+            row = {"name": name, "branch": branch, "record": ord(name)}
+            connection.execute(text("INSERT INTO records (id, body, size) VALUES (:record, x'00', 1)"), row)
+            connection.execute(
+                text(
+                    "INSERT INTO runs (project_id, name, sha256, record_id, at, measured_at, cases, failed, "
+                    "interrupted, received_at, branch) VALUES (1, :name, :name, :record, 1, 1, 0, 0, 0, 1, :branch)"
+                ),
+                row,
+            )
+    engine.dispose()
+    upgrading.upgrade(first)
+    with create_engine(first).connect() as connection:
+        assert connection.execute(text("SELECT default_branch FROM projects")).scalar() == "master"
+
+
 def test_runs_of_the_first_version_are_of_no_branch_and_judged(first):
     """What was red then is no alert of today; the default branch is main."""
     assert upgrading.upgrade(first)[0] == "0001"

@@ -4,16 +4,21 @@ import hashlib
 import importlib.util
 import re
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
 
+from qwenperf.service.db import projects, retention, runs
+from qwenperf.service.problems import ServiceUnavailableError
 from qwenperf.service.settings import ServiceSettings
 from qwenperf.service.viewers import process
-from qwenperf.service.viewers.viewers import installed
+from qwenperf.service.viewers.viewers import Viewers, installed
 from qwenperf.service.web import viewer
 
 SECRET = "never-to-be-seen"
@@ -164,7 +169,8 @@ QUESTIONS = [
     ("data?run=../../etc&tag=x", 422), ("data?run=session-2&tag=x", 422),
     ("data?run=session-1&tag=x&host=../../secret", 422), ("data?run=session-1&tag=x&hosts=a,../b", 422),
     ("data?run=session-1&tag=x&module_name=/etc/passwd", 422),
-    ("capture_profile?service_addr=10.0.0.1", 404), ("generate_cache", 404), ("local", 404),
+    ("capture_profile?service_addr=10.0.0.1", 404),
+    ("capture_profile%23?service_addr=10.0.0.1", 404), ("generate_cache", 404), ("local", 404),
     ("../../../../healthz", 404), (quote("../x.js", safe=""), 404), ("a/b.js", 404), ("bundle.js", 200),
     ("overview_page", 200), ("trace_viewer@", 200),
 ]  # fmt: skip
@@ -193,6 +199,41 @@ def test_few_run_at_once_and_one_that_nobody_uses_makes_room(filled, person, mon
     assert stranger(filled, first).status_code == 404
     assert start(http, 2) != second
     assert filled.service.viewers.count() == 1
+
+
+def test_few_wait_for_a_start_and_the_rest_hear_so_at_once():
+    """Whoever waits holds a thread, and the rest of the service needs threads too."""
+    viewers, go_on = Viewers(), threading.Event()
+
+    def fill(_folder):
+        assert go_on.wait(60)
+        raise FileNotFoundError
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(viewers.open, (1, number), fill, 8) for number in range(8)]
+        try:
+            told = [one.exception(20) for one in islice(as_completed(asked, 20), 5)]
+        finally:
+            go_on.set()
+    assert {type(one) for one in told} == {ServiceUnavailableError}
+    assert sum(isinstance(one.exception(), FileNotFoundError) for one in asked) == 3
+    with pytest.raises(FileNotFoundError):  # and not that others are starting
+        viewers.open((1, 1), fill, 8)
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_run_with_the_number_of_one_that_went_has_a_viewer_of_its_own(filled, person, documents):
+    """SQLite gives the number of the newest run to the next one, when retention has removed it."""
+    place = start(person(), 2)
+    database = filled.service.database
+    with database.read() as connection:
+        (project,) = projects.listed(connection)
+        first = runs.by_name(connection, project.id, "run-000002")
+    database.write(lambda connection: retention.remove(connection, first))
+    assert filled.ask("POST", "/api/v1/projects/demo/runs", filled.admin, json=documents.run(3)).status_code == 201
+    with database.read() as connection:
+        assert runs.by_name(connection, project.id, "run-000003").id == first.id
+    assert stranger(filled, place.replace("run-000002", "run-000003")).status_code == 404
 
 
 @pytest.mark.usefixtures("fake")

@@ -147,8 +147,9 @@ def _of_merge(api: GitHub, row: Row[Any]) -> Target:
         head, merge, base = str(pull["head"]["sha"]), pull["merge_commit_sha"], str(pull["base"]["repo"]["id"])
     if base != row.repository_id:
         raise MovedOnError(f"pull request {row.pull} is one of another repository.")
-    # GitHub makes the merge anew whenever the base moves; then the job's own word says which head it was.
-    if row.merge != merge and row.head != head:
+    # GitHub makes the merge anew some time after base or head moved: until then it is that of an older head.
+    # So the job's own word counts where it said which head it was.
+    if (row.head != head) if row.head else (row.merge != merge):
         raise MovedOnError(f"pull request {row.pull} has moved on since.")
     return Target(repository=row.repository, sha=head, pulls=(row.pull,))
 

@@ -30,7 +30,7 @@ from qwenperf.service.db import files, projects, runs
 from qwenperf.service.problems import Problem
 from qwenperf.service.settings import ServiceSettings
 from qwenperf.service.viewers.process import PREFIX, Viewer
-from qwenperf.service.viewers.viewers import installed
+from qwenperf.service.viewers.viewers import installed, key_of
 from qwenperf.service.web import asked, links
 from qwenperf.service.web.pages import back, opened
 from qwenperf.units import byte_count
@@ -65,7 +65,7 @@ _INNER = "trace_viewer_index.html"
 _KEPT = {"Cache-Control": "private, max-age=3600"}
 _OF_ITS_OWN = re.compile(r"[a-z_0-9]+\.(?:js|css|html|wasm|woff2)")
 _QUESTIONS = frozenset({"runs", "run_tools", "hosts", "data", "data_csv", "version", "module_list", "config"})
-_PAGE = re.compile(r"[a-z_0-9@^#]{0,60}")
+_PAGE = re.compile(r"[a-z_0-9@^]{0,60}")
 _OTHER_FOLDERS = frozenset({"session_path", "run_path"})
 _PASSED_ON = ("content-type", "content-encoding", "content-disposition")
 _ANSWER_S = 300.0
@@ -102,7 +102,7 @@ def start(request: Request, _sent: FormData) -> Response:
     if size > MOST_BYTES:
         told = f"The traces have {byte_count(size)}; {byte_count(MOST_BYTES)} are opened here."
         raise Problem(422, told, "Open them on your own machine: the page of the run says how.")
-    viewer = service.viewers.open((project.id, row.id), partial(_fill, service, lying), service.settings.viewers)
+    viewer = service.viewers.open(key_of(row), partial(_fill, service, lying), service.settings.viewers)
     return back(f"{links.run(project.name, name)}/xprof/{viewer.admit(identity)}{PREFIX}/")
 
 
@@ -127,6 +127,8 @@ async def show(request: Request) -> Response:
     _check(path, request.query_params.multi_items(), viewer)
     try:
         return await _asked(request, viewer, path)
+    except httpx.InvalidURL as error:
+        raise Problem(422, "The question is too long.") from error
     except httpx.HTTPError as error:
         raise Problem(502, "The viewer does not answer.", "Open it again from the page of the run.") from error
 
@@ -141,7 +143,7 @@ def _admitted(request: Request) -> Viewer:
     with service.database.read() as connection:
         project = projects.by_name(connection, asked.name(request, "project"))
         row = runs.by_name(connection, project.id, asked.name(request, "run")) if project is not None else None
-        viewer = service.viewers.find((project.id, row.id)) if project is not None and row is not None else None
+        viewer = service.viewers.find(key_of(row)) if row is not None else None
         holder = viewer.holder(str(request.path_params["ticket"])) if viewer is not None else None
         may = holder is not None and project is not None and holder.may(Scope.READ, project.id, public=project.public)
         if viewer is not None and holder is not None and may and still_good(connection, holder, service.clock()):

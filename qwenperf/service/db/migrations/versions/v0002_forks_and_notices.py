@@ -27,6 +27,15 @@ def _project(*, is_key: bool = False) -> sa.Column[int]:
 def upgrade() -> None:
     """Add columns and tables. Runs that are there count as looked at."""
     op.add_column("projects", _text("default_branch", "main"))
+    # Who has no run of main has another: the one that most runs are of.
+    op.execute(
+        """
+        UPDATE projects SET default_branch = COALESCE(
+            (SELECT branch FROM runs WHERE runs.project_id = projects.id AND branch NOT IN ('', 'HEAD')
+             GROUP BY branch ORDER BY COUNT(*) DESC, branch LIMIT 1), 'main')
+        WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.project_id = projects.id AND branch = 'main')
+        """
+    )
     op.add_column("runs", _text("fork_point"))
     op.add_column("runs", _time("forked_at", nullable=True))
     op.add_column("runs", sa.Column("judged", sa.Boolean, nullable=False, server_default=sa.true()))

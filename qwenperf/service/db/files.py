@@ -37,8 +37,12 @@ def with_unnamed(connection: Connection) -> Sequence[int]:
 def drop_unnamed(connection: Connection, project_id: int) -> list[str]:
     """Forget the files that no run has any more, give their room back, and return their names."""
     named = exists().where(run_files.c.file_id == files.c.id)
-    query = select(files.c.id, files.c.size, files.c.name).where(files.c.project_id == project_id, ~named)
-    gone = connection.execute(query).all()
+    idle = select(files.c.id).where(files.c.project_id == project_id, ~named).order_by(files.c.id)
+    # A run may have got one of them since we looked. Once they are ours none can: whoever tries then waits for us,
+    # finds the file gone, and begins anew.
+    held = connection.execute(idle.with_for_update()).scalars().all()
+    still = select(files.c.id, files.c.size, files.c.name).where(files.c.id.in_(held), ~named)
+    gone = connection.execute(still).all() if held else ()
     if gone:
         connection.execute(delete(files).where(files.c.id.in_([row.id for row in gone])))
         charge(connection, project_id, -sum(row.size for row in gone))

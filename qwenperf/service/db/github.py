@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, literal, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, literal, or_, select, update
 
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import comparisons, github_links, github_posts, projects, runs
@@ -72,10 +72,15 @@ def claim(connection: Connection, now: int, *, judges: bool) -> Row[Any] | None:
     Of one project one is under way at a time: each says all that is known of its commit, and must not be overtaken.
     ``judges``: runs wait until they were judged here.
     """
+    other = github_posts.alias()
+    busy = exists().where(
+        other.c.project_id == github_posts.c.project_id, other.c.state == WAITING, other.c.leased_until > now
+    )
+    # Whose turn it is not is left out here: a long queue of one project would be all that is looked at.
     due = (
         select(github_posts.c.id, github_posts.c.project_id)
         .outerjoin(runs, runs.c.id == github_posts.c.run_id)
-        .where(github_posts.c.state == WAITING, github_posts.c.next_at <= now)
+        .where(github_posts.c.state == WAITING, github_posts.c.next_at <= now, ~busy)
         .order_by(github_posts.c.next_at, github_posts.c.id)
         .limit(_CANDIDATES)
     )

@@ -13,6 +13,7 @@ from qwenperf.service.context import Service
 from qwenperf.service.db import retention, runs
 from qwenperf.service.problems import NotFoundError
 from qwenperf.service.texts import words
+from qwenperf.service.viewers.viewers import Key, key_of
 
 _ACTION = "run.delete"
 
@@ -25,7 +26,7 @@ def remove_run(service: Service, identity: Identity, project: Row[Any], name: st
     """
     at = service.clock()
 
-    def work(connection: Connection) -> int | None:
+    def work(connection: Connection) -> Key | None:
         row = runs.by_name(connection, project.id, name)
         if row is None:
             if not was_done(connection, project.id, _ACTION, name):
@@ -34,9 +35,9 @@ def remove_run(service: Service, identity: Identity, project: Row[Any], name: st
         retention.remove(connection, row)
         detail = {"sha256": row.sha256, "commit": row.commit, "branch": row.branch, "cases": row.cases}
         audit(connection, identity, _ACTION, name, detail, at, project.id)
-        return int(row.id)
+        return key_of(row)
 
     gone = service.database.write(work)
     if gone is not None:
-        service.viewers.end_of((project.id, gone))
+        service.viewers.end_of(gone)
         service.counters.add("runs_removed")

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Hashable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Row
 
 from qwenperf.service.problems import ServiceUnavailableError
 from qwenperf.service.viewers.process import START_LIMIT_S, Viewer
@@ -16,8 +19,19 @@ YIELD_S = 60.0
 """A viewer that nobody has asked for so long makes room for another run's."""
 
 _LOOK_S = 5.0
+_MOST_WAITING = 3
+"""Each who waits for a start holds a thread that others need."""
+
 Key = tuple[int, Hashable]
 """A project, by its number, and what of it is shown."""
+
+
+def key_of(run: Row[Any]) -> Key:
+    """Return the key of the viewer of a run.
+
+    Its number is not enough: SQLite gives that of the newest run, once removed, to the next.
+    """
+    return int(run.project_id), (int(run.id), int(run.received_at))
 
 
 def installed() -> bool:
@@ -32,29 +46,27 @@ class Viewers:
         self._clock, self._idle_s = clock, idle_s
         self._starting, self._lock = threading.Lock(), threading.Lock()
         self._open: dict[Key, Viewer] = {}
+        self._waiting = 0
         self._watched = self._closed = False
 
     def open(self, key: Key, fill: Callable[[Path], None], most: int) -> Viewer:
         """Return the viewer of a run; where there is none, start one on what ``fill`` writes into a folder.
 
         Raises:
-          ServiceUnavailableError: ``most`` are in use, or XProf does not show the traces.
+          ServiceUnavailableError: ``most`` are in use, others are starting, or XProf does not show the traces.
         """
         found = self.find(key)
         if found is not None:
             return found
-        # One at a time: each takes a core while it starts.
-        if not self._starting.acquire(timeout=START_LIMIT_S):
-            raise ServiceUnavailableError("other viewers are starting.", advice="Try again in a moment.")
+        with self._lock:
+            if self._waiting >= _MOST_WAITING:
+                raise _others_start()
+            self._waiting += 1
         try:
-            found = self.find(key)
-            if found is None:
-                self._make_room(most)
-                found = Viewer(fill, self._clock)
-                self._keep(key, found)
+            return self._started(key, fill, most)
         finally:
-            self._starting.release()
-        return found
+            with self._lock:
+                self._waiting -= 1
 
     def find(self, key: Key) -> Viewer | None:
         """Return the viewer of a run; ``None`` where none runs, or no more."""
@@ -89,6 +101,20 @@ class Viewers:
             keys = list(self._open)
         for key in keys:
             self._end(key)
+
+    def _started(self, key: Key, fill: Callable[[Path], None], most: int) -> Viewer:
+        # One at a time: each takes a core while it starts.
+        if not self._starting.acquire(timeout=START_LIMIT_S):
+            raise _others_start()
+        try:
+            found = self.find(key)
+            if found is None:
+                self._make_room(most)
+                found = Viewer(fill, self._clock)
+                self._keep(key, found)
+        finally:
+            self._starting.release()
+        return found
 
     def _make_room(self, most: int) -> None:
         with self._lock:
@@ -131,3 +157,7 @@ class Viewers:
             found = self._open.pop(key, None)
         if found is not None:
             found.end()
+
+
+def _others_start() -> ServiceUnavailableError:
+    return ServiceUnavailableError("other viewers are starting.", advice="Try again in a moment.")

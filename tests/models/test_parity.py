@@ -135,10 +135,14 @@ def test_smollm2_f32(golden, smollm2, prompt):
 
 @pytest.mark.slow
 def test_smollm2_bf16(golden, smollm2):
-    """The real weights in bf16 are no further off than transformers in bf16 is."""
+    """The real weights in bf16 are about as far off as transformers in bf16 is.
+
+    Both are the largest of thousands of rounding errors, whose order of sums is the processor's: where an EPYC kept to
+    what transformers shows, a Xeon with AVX-512 and no bf16 of its own was off by 1.06 times that.
+    """
     params = jax.tree.map(lambda value: value.astype(jnp.bfloat16), smollm2.params)
     found = error(params, smollm2.config, golden.smollm2, "length-64", slice(None, None, 193))
-    assert found <= golden.facts["bf16_error"]["smollm2-135m"]
+    assert found <= 1.25 * golden.facts["bf16_error"]["smollm2-135m"]
 
 
 @pytest.mark.slow

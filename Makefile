@@ -38,7 +38,7 @@ format: setup ## rewrite what ruff can
 perf: setup ## the timed gates, one after another
 	$(BIN)/pytest -m perf -p no:xdist
 
-slow: setup ## the slow proofs; none of them times anything either
+slow: setup ## the slow proofs
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -m slow
 
 aot: setup ## our engines compiled for each generation of TPU, judged by their budgets

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from qwenperf.errors import FormatError
 from qwenperf.schema.hints import join, show
+
+DEEPEST = 100
+"""Objects and arrays inside one another: no tool nests ten. How deep Python can go differs by version and caller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +116,7 @@ def parse(document: Document, advice: str = "") -> Place:
     """Return the one JSON value of ``document``.
 
     Raises:
-      FormatError: no JSON, or a key twice in one object.
+      FormatError: no JSON, a key twice in one object, or nested deeper than ``DEEPEST``.
     """
     return _place(_load(document, document.text), document, advice)
 
@@ -185,4 +188,18 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _place(value: Any, document: Document, advice: str) -> Place:
+    """Return a whole document's place, refused where walking it could end the interpreter's stack."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [part for whole in level for part in _parts(whole)]
+        if not level:
+            break
+    else:
+        advice = "No tool writes such a file."
+        raise FormatError(f"{document.name or 'the document'} is nested deeper than {DEEPEST} levels.", advice=advice)
     return Place(value=value, path="", source=document.name, advice=advice)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """Return what is inside an object or an array; nothing for all else."""
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -183,11 +183,12 @@ def test_two_runs_of_one_id_are_not_one(convert, tmp_path):
 
 def test_what_no_tool_writes_is_told_in_one_line(convert, bmf, tmp_path):
     """Lists in lists without end, and no time in a calendar."""
-    deep = "[" * 490 + "]" * 490
-    (tmp_path / "deep.json").write_text(f'{{"a": {{"latency": {{"value": 1.0, "extra": {deep}}}}}}}')
+    for name, levels in (("deep", 101), ("deepest", 100_000)):
+        nested = "[" * levels + "]" * levels
+        (tmp_path / f"{name}.json").write_text(f'{{"a": {{"latency": {{"value": 1.0, "extra": {nested}}}}}}}')
     (tmp_path / "run.json").write_text(a_record("r", created_at="soon"))
     for words in (
-        ("deep.json",), ("run.json",), (bmf, "--at", "0001-01-01T00:00:00+14:00"),
+        ("deep.json",), ("deepest.json",), ("run.json",), (bmf, "--at", "0001-01-01T00:00:00+14:00"),
         ("run.json", "--to", "openmetrics"),
     ):  # fmt: skip
         code, out, err = convert(*words)

@@ -49,8 +49,12 @@ def test_a_project_without_main_is_judged_by_the_branch_of_most_runs(first):
             )
     engine.dispose()
     upgrading.upgrade(first)
-    with create_engine(first).connect() as connection:
-        assert connection.execute(text("SELECT default_branch FROM projects")).scalar() == "master"
+    database = Database(first, pool_size=2)
+    try:
+        with database.read() as connection:
+            assert connection.execute(text("SELECT default_branch FROM projects")).scalar() == "master"
+    finally:
+        database.close()
 
 
 def test_runs_of_the_first_version_are_of_no_branch_and_judged(first):

@@ -20,6 +20,7 @@ from qwenperf.report.html_signs import (
     INCONCLUSIVE,
     NEEDED,
     PASS,
+    QUIET,
     UNKNOWN,
     Sign,
     bad,
@@ -27,6 +28,7 @@ from qwenperf.report.html_signs import (
     of_compared,
     of_outcome,
 )
+from qwenperf.report.lost_weights import lost_line
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
 from qwenperf.traces.diff import REQUESTS, TraceDiff, diff, longest_lines
@@ -50,6 +52,8 @@ def run_headline(run: RunRecord) -> Headline:
     sign, sentence, more = _of_run(run)
     if run.interrupted:
         more = (*more, f"The run was interrupted; {len(run.cases)} of {len(run.declared)} cases had begun.")
+    lost = lost_line(finding for case in run.cases for finding in case.findings)
+    more = (*more, lost) if lost else more
     return Headline(sign=sign, sentence=sentence, more=more, tally=_tally(map(of_case, run.cases)))
 
 
@@ -72,7 +76,22 @@ def _of_run(run: RunRecord) -> tuple[Sign, str, tuple[str, ...]]:
     unmatched = next((one for one in run.findings if one.code == UNMATCHED), None)
     if unmatched:
         return bad("not judged"), f"A budget is not judged: {unmatched.message}", ()
-    return _of_quiet([(of_case(case), case.id, case.verdicts) for case in run.cases])
+    judged = [(of_case(case), case.id, case.verdicts) for case in run.cases]
+    return _of_quiet(judged) if any(case.verdicts for case in run.cases) else _of_unjudged(run)
+
+
+def _of_unjudged(run: RunRecord) -> tuple[Sign, str, tuple[str, ...]]:
+    """Sum up a run that no gate has looked at, such as one of another tool: what it is, and not its first case."""
+    total, source = len(run.cases), run.extra.get("source")
+    tool = source.get("format") if isinstance(source, Mapping) else None
+    them = "it" if total == 1 else "them"
+    if not isinstance(tool, str):
+        which = "The case was" if total == 1 else f"All {total} cases were"
+        sign = Sign(word="not judged", mark="", kind=QUIET)
+        return sign, f"{which} measured, and no gate has judged {them}.", ()
+    told = f"{total} case{'' if total == 1 else 's'} of {tool}, as it measured {them}."
+    more = "No gate judges another tool's numbers; `qwenperf history` and `qwenperf regressions` show them over time."
+    return Sign(word="imported", mark="i", kind=QUIET), told, (more,)
 
 
 def comparison_headline(comparison: ComparisonRecord) -> Headline:
@@ -80,6 +99,8 @@ def comparison_headline(comparison: ComparisonRecord) -> Headline:
     sign, sentence, more = _of_comparison(comparison)
     if comparison.interrupted:
         more = (*more, "The comparison was interrupted; the pairs measured before are judged.")
+    lost = lost_line(comparison.findings)
+    more = (*more, lost) if lost else more
     return Headline(sign=sign, sentence=sentence, more=more, tally=_tally(map(of_compared, comparison.cases)))
 
 

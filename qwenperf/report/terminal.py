@@ -19,6 +19,7 @@ from qwenperf.report.cells import compiles, rung, tokens
 from qwenperf.report.claims import claims_report
 from qwenperf.report.extrapolated import LEGEND, is_extrapolated, marked
 from qwenperf.report.ladder import ladder_report
+from qwenperf.report.lost_weights import of_model
 from qwenperf.report.measures import TITLE, is_plain, left_out, measures_table
 from qwenperf.report.speedup import BASE_RUNG, speedup_lines, value
 from qwenperf.report.styles import STYLES
@@ -74,7 +75,7 @@ def group_title(case: CaseRecord) -> str:
     if not isinstance(work, Mapping):
         return case.id
     words = "{model}, {dtype}, batch {batch}, prompt {prompt_length}, {new_tokens} new tokens"
-    return words.format_map({"model": case.spec.get("model", "?")} | dict(work))
+    return words.format_map({**work, "model": of_model(str(case.spec.get("model", "?")), case.findings)})
 
 
 def case_table(cases: Sequence[CaseRecord]) -> Table:

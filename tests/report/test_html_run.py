@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from qwenperf.errors import EnvironmentUnfitError
+from qwenperf.models.weights import unavailable_finding
 from qwenperf.report.html import Place, run_page
 from qwenperf.report.terminal import Places, render, run_report, rung_table
 from qwenperf.schema.records import Finding, Outcome, Severity, Verdict
@@ -83,7 +85,26 @@ def test_a_run_that_measured_nothing_is_no_pass(page, samples):
     nobody = Finding(code="budget-unmatched", severity=Severity.ERROR, message="budget x matches no case.")
     told = headline(page(samples.run(samples.case(), findings=(nobody,))))
     assert told == ["✕ not judged A budget is not judged: budget x matches no case."]
-    assert headline(page(samples.run(samples.case(verdicts=())))) == [f"not judged {samples.CASE}"]
+    alone, other = samples.case(verdicts=()), samples.case(samples.OTHER, verdicts=())
+    assert headline(page(samples.run(alone))) == ["not judged The case was measured, and no gate has judged it."]
+    assert headline(page(samples.run(alone, other))) == [
+        "not judged All 2 cases were measured, and no gate has judged them."
+    ]
+
+
+def test_weights_that_could_not_be_had_are_said_in_headline_and_table(page, samples):
+    """A table of seeded weights must not be read as one of the real ones, whatever passed."""
+    lost = unavailable_finding(EnvironmentUnfitError("no index.", advice="Configure one."))
+    record = samples.run(samples.case(findings=(lost,)), findings=())
+    seen = page(record)
+    first, second = headline(seen)
+    assert first == "✓ pass The case passed."
+    assert second.startswith("warning: no index. Seeded weights of the same shape are used")
+    assert second.endswith("Configure one.")
+    assert rows(seen, "4x128 (SEEDED WEIGHTS), f32, batch 1")
+    text = render(run_report(record, Places(record="run.json")))
+    assert text.startswith("4x128 (SEEDED WEIGHTS), f32")
+    assert "warning: no index." in text
 
 
 def test_an_interrupted_run_says_so(page, samples):

@@ -1,6 +1,7 @@
 """Runs of other tools, and of anything but engines at a workload: their tables show what was measured."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -38,6 +39,17 @@ def test_an_imported_run_is_one_table_of_what_it_measured(imported, parse):
     assert [row[0].endswith(name) for row, name in zip(rows[1:], MEASURES, strict=True)] == [True, True]
     assert "3 more metrics are in the record." in page.text
     assert "tokens/s" not in page.text
+
+
+def test_the_first_sentence_says_whose_run_it_is_and_not_the_name_of_a_case(imported, parse):
+    page = parse(run_page(imported))
+    box = next(node for node in page.all("div") if node.attributes.get("class", "").startswith("verdict"))
+    first, second = [one.text for one in box.all("p")]
+    assert first == "i imported 2 cases of bencher, as it measured them."
+    assert second.startswith("No gate judges another tool's numbers")
+    assert page.one("head").one("title").text == f"imported: {imported.id} - qwenperf"
+    one = replace(imported, cases=imported.cases[:1], declared=imported.declared[:1])
+    assert "imported 1 case of bencher, as it measured it." in parse(run_page(one)).text
 
 
 def test_the_terminal_shows_the_same(imported):

@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from qwenperf.cli import choices
 from qwenperf.cli.compare_cases import (
     CHOSEN,
     case_arguments,
     check_known,
     chosen_arguments,
     looks,
+    lost_weights,
     named_values,
     number,
+    own_engines,
     quarantine,
     refuse_flags_of_measuring,
 )
-from qwenperf.cli.compare_sides import make_sides
+from qwenperf.cli.compare_sides import check_package, make_sides
 from qwenperf.cli.config import find_project
+from qwenperf.cli.engine_path import engine_found_here, engine_here_option
 from qwenperf.cli.files import named_path
 from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json
@@ -44,19 +48,31 @@ _ONE_OR_MORE, _ABOVE_0 = click.IntRange(min=1), click.FloatRange(min=0, min_open
 @click.command("compare")
 @click.argument("base", required=False)
 @click.argument("head", required=False, default=".")
-@click.option("--engines", nargs=2, metavar="BASE HEAD", help="Compare two engines in the same code instead.")
+@click.option(
+    "--engines",
+    nargs=2,
+    metavar="BASE HEAD",
+    help="Compare two engines in the same code instead, each named as for --engine.",
+)
 @click.option("--jax", nargs=2, metavar="BASE HEAD", help="Compare two versions of JAX under the same code instead.")
 @click.option("--aa", is_flag=True, help="Measure the same code on both sides: what this machine can tell apart.")
-@click.option("--suite", help="Compare the cases of a suite (default: the cached engine on a small model).")
+@click.option(
+    "--suite",
+    metavar="NAME",
+    help=f"Compare the cases of a suite: {choices.SUITE} (default: the cached engine on a small model).",
+)
 @click.option(
     "--filter", "filters", metavar="GLOB", multiple=True, help="Only cases whose id, model or engine matches."
 )
-@click.option("--model", help="Compare this model with the flags below, as in `qwenperf run`.")
-@click.option("--engine", "case_engines", multiple=True, help="Engine of the case, repeatable.")
+@click.option("--model", metavar="NAME", help=f"Compare this model with the flags below: {choices.MODEL}.")
+@click.option(
+    "--engine", "case_engines", metavar="NAME", multiple=True, help=f"Engine of the case, repeatable: {choices.ENGINE}."
+)
+@engine_here_option
 @click.option("--prompt-length", type=int, metavar="N", help="Tokens of the prompt.")
 @click.option("--new-tokens", type=int, metavar="N", help="Tokens to generate.")
 @click.option("--batch", type=int, metavar="N", help="Prompts at once.")
-@click.option("--dtype", help="Of weights and activations.")
+@click.option("--dtype", metavar="NAME", help=f"Of weights and activations: {choices.DTYPE}.")
 @click.option("--margin", type=float, default=0.03, show_default=True, help="Relative slowdown that is accepted.")
 @click.option("--margin-of", metavar="CASE=X", multiple=True, help="Another margin for one case.")
 @click.option("--looks", default="6,12,20", show_default=True, help="Pairs after which a decision is tried.")
@@ -102,7 +118,9 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
         return _saved(Path(base), Path(head), settings.inconclusive, as_json=as_json)
     with interrupts():
         sides = make_sides(base, head, flags)
-        return _measure(sides, out, settings.inconclusive, flags, as_json=as_json)
+        check_package(sides)
+        with engine_found_here(own_engines(flags), here=flags["engine_here"]):
+            return _measure(sides, out, settings.inconclusive, flags, as_json=as_json)
 
 
 def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mapping[str, Any], *, as_json: bool) -> int:
@@ -112,9 +130,10 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
     from qwenperf.lab.compare import Comparison, create_folder, same_code
     from qwenperf.lab.inventory import take_inventory
     from qwenperf.lab.pairs import PairOptions
+    from qwenperf.lab.run_folder import write_text
     from qwenperf.report.comparison import comparison_report
     from qwenperf.report.html import NAME as PAGE
-    from qwenperf.schema.codec import to_json
+    from qwenperf.schema.codec import dumps, to_json
     from qwenperf.stats.spending import Plan, can_fail
 
     base, head = sides
@@ -127,6 +146,7 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
         )
     margins = {name: number(text) for name, text in named_values(flags["margin_of"], "--margin-of CASE=X").items()}
     check_known(margins, [case.id for case in inventory.shared])
+    lost = lost_weights(inventory.shared)
 
     def compare(cores: int | None) -> tuple[ComparisonRecord, Path]:
         folder = create_folder(out)
@@ -142,6 +162,9 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
             excuses=flags["excuses"],
         )  # fmt: skip
         judged = comparison.run()
+        if lost:
+            judged = replace(judged, findings=(*judged.findings, *lost))
+            write_text(folder / "comparison.json", dumps(judged))
         keep_page(judged, folder / "comparison.json")
         return judged, folder / "comparison.json"
 

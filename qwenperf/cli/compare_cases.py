@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qwenperf.errors import ConfigError, UnknownNameError, UsageError
+from qwenperf.errors import ConfigError, EnvironmentUnfitError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from qwenperf.schema.records import Verdict
+    from qwenperf.schema.records import Finding, Verdict
+    from qwenperf.workloads.case import Case
 
 CHOSEN = "cases"
 """What a comparison's plan calls the flags that chose its cases."""
@@ -35,6 +36,29 @@ def chosen_arguments(flags: Mapping[str, Any]) -> list[str]:
     given = [(f"--{name.replace('_', '-')}", flags[name]) for name in names if flags[name] is not None]
     given += [("--engine", engine) for engine in flags["case_engines"]]
     return [str(part) for pair in given for part in pair] or _chosen_before(flags) or list(_DEFAULT_CASES)
+
+
+def own_engines(flags: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names among which engines of somebody's own may be that lie in the working folder.
+
+    Of two revisions there are none: each side's engine is the one in its own tree.
+    """
+    one_code = flags["engines"] or flags["aa"] or flags["jax"]
+    return (*(flags["engines"] or ()), *chosen_arguments(flags)) if one_code else ()
+
+
+def lost_weights(cases: Sequence[Case]) -> tuple[Finding, ...]:
+    """Return a finding where a case has real weights that cannot be had: both sides then run on seeded ones."""
+    from qwenperf.models.weights import fetch_weights, unavailable_finding
+    from qwenperf.workloads.models import SMOLLM2
+
+    if all(case.model != SMOLLM2 for case in cases):
+        return ()
+    try:
+        fetch_weights()
+    except EnvironmentUnfitError as error:
+        return (unavailable_finding(error),)
+    return ()
 
 
 def _filters(flags: Mapping[str, Any]) -> list[str]:

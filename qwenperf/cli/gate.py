@@ -9,13 +9,14 @@ from rich.text import Text
 
 from qwenperf.cli.budget_file import budgets_line, find_budgets
 from qwenperf.cli.config import find_project
-from qwenperf.cli.earlier_traces import EarlierTraces
+from qwenperf.cli.earlier_runs import EarlierRuns
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write, write_json
 from qwenperf.cli.saved_run import read_run
 from qwenperf.cli.streams import verdict_survives
 from qwenperf.gate.evaluate import judge_run
 from qwenperf.gate.verdict import exit_code
+from qwenperf.report.since import explain_since
 from qwenperf.report.terminal import Places, run_report
 from qwenperf.schema.codec import to_json
 from qwenperf.settings import INCONCLUSIVE
@@ -33,7 +34,7 @@ def command(run: Path, budget_file: Path | None, inconclusive: str | None, as_js
     settings = project.settings({"inconclusive": inconclusive})
     budgets = find_budgets(project, budget_file)
     record, file = read_run(run)
-    judged = EarlierTraces(out=file.parent.parent).explain(judge_run(record, budgets))
+    judged = explain_since(judge_run(record, budgets), EarlierRuns(out=file.parent.parent).before)
     with verdict_survives():
         if as_json:
             write_json(to_json(judged))

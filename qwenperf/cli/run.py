@@ -10,8 +10,10 @@ from typing import Any
 import click
 
 from qwenperf import units
+from qwenperf.cli import choices
 from qwenperf.cli.budget_file import budgets_line, find_budgets
 from qwenperf.cli.config import find_project
+from qwenperf.cli.engine_path import engine_found_here, engine_here_option
 from qwenperf.cli.files import named_path
 from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
@@ -19,7 +21,7 @@ from qwenperf.cli.select import AdHoc, select
 from qwenperf.cli.streams import verdict_survives
 from qwenperf.gate.budget_set import BudgetSet
 from qwenperf.settings import INCONCLUSIVE, Settings
-from qwenperf.workloads.case import DTYPES, ENGINES, Case
+from qwenperf.workloads.case import Case
 from qwenperf.workloads.models import PRESETS
 from qwenperf.workloads.setting import SETTINGS
 from qwenperf.workloads.suites import SUITES
@@ -27,14 +29,11 @@ from qwenperf.workloads.suites import SUITES
 STEADY_LEAST_S = 1.0
 """Seconds of steady trials for each case where nobody names their number."""
 
-_ENGINE_HELP = (
-    f"Ad-hoc case, repeatable: {', '.join(ENGINES)}, best-cpu; any with +setting=value; or package.module:factory."
-)
 _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 
 
 @click.command("run")
-@click.option("--suite", help=f"A named list of cases: {', '.join(SUITES)} (default: smoke).")
+@click.option("--suite", metavar="NAME", help=f"A named list of cases: {choices.SUITE} (default: smoke).")
 @click.option(
     "--filter", "filters", metavar="GLOB", multiple=True, help="Only cases whose id, model or engine matches."
 )
@@ -50,21 +49,30 @@ _CASE_FLAGS = ("model", "prompt_length", "new_tokens", "batch", "dtype")
 @click.option("--trials", type=int, metavar="N", help="Steady requests timed a case.")
 @click.option("--inconclusive", help=f"What noise does to the exit code: {' or '.join(INCONCLUSIVE)} (default: warn).")
 @click.option("--budgets", "budget_file", type=named_path, metavar="TOML", help="Budgets, not the project's.")
-@click.option("--model", help="Ad-hoc case: a preset, a folder, a GGUF file or a hub id.")
-@click.option("--engine", "engines", multiple=True, help=_ENGINE_HELP)
+@click.option("--model", metavar="NAME", help=f"Ad-hoc case: {choices.MODEL} (default: 4x128).")
+@click.option(
+    "--engine",
+    "engines",
+    metavar="NAME",
+    multiple=True,
+    help=f"Ad-hoc case, repeatable: {choices.ENGINE} (default: cached).",
+)
+@engine_here_option
 @click.option("--prompt-length", type=int, metavar="N", help="Ad-hoc case: tokens of the prompt (default: 32).")
 @click.option("--new-tokens", type=int, metavar="N", help="Ad-hoc case: tokens to generate (default: 32).")
 @click.option("--batch", type=int, metavar="N", help="Ad-hoc case: prompts at once (default: 1).")
-@click.option("--dtype", help=f"Ad-hoc case: {' or '.join(DTYPES)} (default: f32).")
+@click.option("--dtype", metavar="NAME", help=f"Ad-hoc case: {choices.DTYPE} (default: f32).")
 @json_option
 @debug_option
 def command(filters: tuple[str, ...], budget_file: Path | None, as_json: bool, **flags: Any) -> int:  # noqa: FBT001
     """Measure the cases of a suite, judge them, and keep a record and traces.
 
     Without options: every rung of the ladder on a small model and the real SmolLM2 weights, in about 3 minutes. --list
-    names the suites, the models that have presets, and the settings of engines.
+    tells what each suite is, and names the settings of engines. A name that is not known ends with exit code 2 and the
+    nearest ones that are.
     """
     flags.pop("debug")
+    here = flags.pop("engine_here")
     list_only, dry_run = flags.pop("list_only"), flags.pop("dry_run")
     ad_hoc = AdHoc(engines=flags.pop("engines"), **{name: flags.pop(name) for name in _CASE_FLAGS})
     project = find_project(Path.cwd())
@@ -76,7 +84,8 @@ def command(filters: tuple[str, ...], budget_file: Path | None, as_json: bool, *
     if dry_run:
         return _dry_run(settings, suite, cases, as_json=as_json)
     told = budgets_line(project, budget_file, budgets)
-    return _measure(settings, suite, cases, budgets, told, as_json=as_json)
+    with engine_found_here([case.engine for case in cases], here=here):
+        return _measure(settings, suite, cases, budgets, told, as_json=as_json)
 
 
 def _list(suite: str, cases: Sequence[Case], *, as_json: bool) -> int:
@@ -92,8 +101,8 @@ def _list(suite: str, cases: Sequence[Case], *, as_json: bool) -> int:
 
 def _names() -> Iterator[str]:
     """Yield what may be named beside suites, as far as it is known here."""
-    yield f"models: {', '.join(PRESETS)}; or a folder, a GGUF file, a hub id"
-    yield f"engines: {', '.join(ENGINES)}, and best-cpu; or package.module:factory"
+    yield f"models: {choices.MODEL}"
+    yield f"engines: {choices.ENGINE}"
     yield f"settings of engines, as engine+name=value (docs/ladder.md): {', '.join(SETTINGS)}"
 
 
@@ -119,7 +128,7 @@ def _measure(
 ) -> int:
     from rich.text import Text
 
-    from qwenperf.cli.earlier_traces import EarlierTraces
+    from qwenperf.cli.earlier_runs import EarlierRuns
     from qwenperf.cli.progress import progress
     from qwenperf.cli.report_file import keep_page
     from qwenperf.gate.evaluate import judge_run
@@ -130,10 +139,11 @@ def _measure(
     from qwenperf.lab.run_cases import new_run, run_cases
     from qwenperf.lab.run_folder import create_run_folder, discard, discarded_if_unfit
     from qwenperf.measure.capture_folder import under_way
+    from qwenperf.report.since import explain_since
     from qwenperf.report.terminal import Places, run_report
     from qwenperf.schema.codec import to_json
 
-    folder, earlier = create_run_folder(Path(settings.out), datetime.now(UTC)), EarlierTraces(out=Path(settings.out))
+    folder, earlier = create_run_folder(Path(settings.out), datetime.now(UTC)), EarlierRuns(out=Path(settings.out))
     options = Options(
         trace_folder=str(folder.path) if settings.trace else None,
         trace_python=settings.trace_python,
@@ -148,7 +158,7 @@ def _measure(
             folder=folder,
             options=options,
             listener=listener,
-            judge=lambda seen: earlier.explain(judge_run(seen, budgets)),
+            judge=lambda seen: explain_since(judge_run(seen, budgets), earlier.before),
         )
     if (refused := refusal(run)) is not None:
         discard(folder)

@@ -53,7 +53,7 @@ def _import(name: str, module_name: str) -> ModuleType:
     except QwenperfError:
         raise
     except ImportError as error:
-        advice = "Install it, or name its folder in PYTHONPATH: the working folder is not searched."
+        advice = "Install it, start the command in the folder that holds it, or name that in PYTHONPATH."
         raise UsageError(f"engine {name}: {' '.join(str(error).split())}.", advice=advice) from error
     except (Exception, SystemExit) as error:  # somebody's script: anything may happen in it
         told = f"engine {name}: importing {module_name} raised {_in_a_line(error)}."

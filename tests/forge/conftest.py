@@ -10,10 +10,17 @@ from qwenperf.forge.api import GitHub
 from qwenperf.forge.report import Report
 from qwenperf.forge.target import Target
 
-_SPEC = importlib.util.spec_from_file_location("github_stand_in", Path(__file__).with_name("stand_in.py"))
-stand_in = sys.modules.setdefault("github_stand_in", importlib.util.module_from_spec(_SPEC))
-if not hasattr(stand_in, "GitHubStandIn"):
-    _SPEC.loader.exec_module(stand_in)
+
+def _beside(name, known):
+    """Load a module that lies beside this one, once for all that call it ``known``."""
+    if known not in sys.modules:
+        spec = importlib.util.spec_from_file_location(known, Path(__file__).with_name(f"{name}.py"))
+        module = sys.modules[known] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[known]
+
+
+stand_in, receivers = _beside("stand_in", "github_stand_in"), _beside("receiver", "webhook_receiver")
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +41,13 @@ def github():
     server.close()
     assert server.troubles == []
     assert server.failures == [], "a planted failure was never met"
+
+
+@pytest.fixture
+def receiver():
+    """A server that takes messages."""
+    with receivers.receiving() as found:
+        yield found
 
 
 @pytest.fixture

@@ -2,39 +2,12 @@
 
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from qwenperf.errors import UsageError
 from qwenperf.forge.api import ForgeError
 from qwenperf.forge.webhook import Webhook, is_genuine, signature
-
-
-@pytest.fixture
-def receiver():
-    """A server that answers with ``answers`` one after another, then 204, and keeps what it got."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["content-length"]))
-            self.server.got.append((dict(self.headers), body))
-            self.send_response(self.server.answers.pop(0) if self.server.answers else 204)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.got, server.answers = [], []
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 @pytest.fixture

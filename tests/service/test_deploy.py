@@ -18,6 +18,8 @@ from qwenperf.cli.db import command as db
 from qwenperf.cli.serve import command as serve
 
 PASSWORD = "p-w"
+GITHUB = ("QWENPERF_GITHUB_APP_ID", "QWENPERF_GITHUB_APP_KEY_FILE", "QWENPERF_GITHUB_TOKEN")
+KEY = "QWENPERF_GITHUB_APP_KEY_FILE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,7 @@ def settings_of(monkeypatch, tmp_path):
 
     def parsed(container):
         monkeypatch.chdir(tmp_path)
-        for name in ("QWENPERF_DATABASE", "QWENPERF_FILES"):
+        for name in ("QWENPERF_DATABASE", "QWENPERF_FILES", *GITHUB):
             monkeypatch.delenv(name, raising=False)
         for name, value in container.variables.items():
             monkeypatch.setenv(name, value)
@@ -237,9 +239,51 @@ def answered(http, path):
             time.sleep(0.2)
 
 
+def secrets_of_compose(folder):
+    """Return the variables of the service once what is commented out is not, and the paths at which secrets lie."""
+    text = re.sub(r"(?m)^( *)#(?! \S)", r"\1", (folder / "compose.yaml").read_text())
+    document = yaml.safe_load(text)
+    service = document["services"]["service"]
+    assert set(service["secrets"]) == set(document["secrets"])
+    variables = {name: filled_in(value) for name, value in service["environment"].items()}
+    return variables, {f"/run/secrets/{name}" for name in service["secrets"]}
+
+
+def secrets_of_kubernetes(folder):
+    """Return the variables that the commands in its head give the service, and the paths at which secrets lie."""
+    text = (folder / "kubernetes.yaml").read_text()
+    document = next(yaml.safe_load_all(text))
+    spec = document["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    (given,), (mount,), (volume,) = container["envFrom"], container["volumeMounts"], spec["volumes"]
+    assert given["secretRef"]["optional"]
+    assert volume["secret"]["optional"]
+    assert mount["name"] == volume["name"]
+    for name in (given["secretRef"]["name"], volume["secret"]["secretName"]):
+        assert f"secret generic {name} " in text
+    variables = dict(re.findall(r"--from-literal=(QWENPERF_GITHUB\w+)=(\S+)", text))
+    return variables, {f"{mount['mountPath']}/{name}" for name in re.findall(r"--from-file=(\S+)", text)}
+
+
+@pytest.mark.parametrize("kind", ["compose", "kubernetes"])
+def test_what_github_needs_is_an_optional_secret(kind, repository, tmp_path, settings_of):
+    """The variables are those that the command reads, and the key lies where they say; without them it starts, too."""
+    folder = repository / "deploy"
+    container = KINDS[kind](folder)["serve"]
+    assert not set(GITHUB) & set(container.variables)
+    variables, places = {"compose": secrets_of_compose, "kubernetes": secrets_of_kubernetes}[kind](folder)
+    assert variables[KEY] in places
+    (tmp_path / "app.pem").write_text("key")
+    settings = settings_of(replace(container, variables=variables | {KEY: str(tmp_path / "app.pem")}))
+    assert settings.github_app_id == variables["QWENPERF_GITHUB_APP_ID"]
+    assert settings.github_app_key == str(tmp_path / "app.pem")
+    assert settings.github_token == variables["QWENPERF_GITHUB_TOKEN"]
+
+
 def test_deployments_use_variables_that_exist(repository):
     """A variable that nobody reads would be found out by whoever deploys it."""
     parameters = [*serve.params, *(one for command in db.commands.values() for one in command.params)]
-    variables = {one.envvar for one in parameters if one.envvar}
+    # The token is no option: others see a command line.
+    variables = {one.envvar for one in parameters if one.envvar} | {"QWENPERF_GITHUB_TOKEN"}
     for file in (repository / "deploy").iterdir():
-        assert set(re.findall(r"QWENPERF_[A-Z]+", file.read_text())) <= variables
+        assert set(re.findall(r"QWENPERF_[A-Z_]+", file.read_text())) <= variables

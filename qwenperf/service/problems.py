@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from qwenperf.errors import QwenperfError, RecordError, UnknownNameError, UsageError
 from qwenperf.service.texts import words
@@ -36,6 +37,27 @@ class ConflictError(UsageError):
 
 class NotFoundError(UsageError):
     """What was asked for is not there."""
+
+
+class FieldError(UsageError):
+    """A value that was sent is none. ``field`` is its name, so that a form can say beside it what is wrong."""
+
+    def __init__(self, field: str, message: str, *, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.field = field
+
+
+@contextmanager
+def in_field(name: str, advice: str = "") -> Iterator[None]:
+    """Say of which field the errors within are; ``advice`` is given instead of theirs.
+
+    Raises:
+      FieldError: there was one.
+    """
+    try:
+        yield
+    except UsageError as error:
+        raise FieldError(name, error.message, advice=advice or error.advice) from error
 
 
 _STATUS = (

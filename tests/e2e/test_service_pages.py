@@ -231,10 +231,32 @@ def test_a_person_signs_in_makes_a_first_token_and_signs_out(service, look):
         shown = seen.page.locator("#token").inner_text()
         assert shown.startswith("export QWENPERF_TOKEN=qpf_")
         shot(seen, "first-token")
+        seen.page.goto(f"{service.url}/p/empty/admin")
+        fill_webhook(seen)
         seen.page.get_by_role("button", name="Sign out").click()
         seen.page.wait_for_url(f"{service.url}/")
         assert seen.page.get_by_role("link", name="Sign in").count() >= 1
-        assert seen.said == []
+        # Of the form that was refused; the words behind the number are the Python's.
+        (said,) = seen.said
+        assert "a status of 422 " in said
+
+
+def fill_webhook(seen):
+    """Set a webhook by keys alone: what is refused has the focus, and says why to a screen reader, too."""
+    field = seen.page.get_by_role("form", name="Webhook").get_by_label("Address")
+    field.fill("http://hooks.example/perf")
+    seen.page.keyboard.press("Enter")
+    told = seen.page.get_by_role("alert")
+    told.wait_for()
+    assert "not encrypted" in told.inner_text()
+    shot(seen, "admin-refused")
+    typed = "document.activeElement.value + ' ' + document.activeElement.ariaInvalid"
+    assert seen.page.evaluate(typed) == "http://hooks.example/perf true"
+    field.fill("https://hooks.example/perf")
+    seen.page.keyboard.press("Enter")
+    secret = seen.page.get_by_role("region", name="Secret of the webhook").locator("code")
+    assert len(secret.inner_text()) == 43
+    shot(seen, "admin-secret")
 
 
 @slow

@@ -9,14 +9,12 @@ from qwenperf.service.api import (
     badges,
     changes,
     export,
-    github,
     health,
     projects,
     records,
     removal,
     series,
     uploads,
-    webhooks,
 )
 from qwenperf.service.api.operations import (
     CURSOR,
@@ -32,6 +30,7 @@ from qwenperf.service.api.operations import (
     thing,
     whole,
 )
+from qwenperf.service.api.table_outward import OUTWARD
 from qwenperf.service.db.alerts import STATES
 
 _PROJECTS = f"{PREFIX}/projects"
@@ -62,15 +61,6 @@ _FILE = thing(path=text(maxLength=400), sha256=text(pattern="^[0-9a-f]{64}$"), s
 _CHANGE = thing(
     case=text(), metric=text(), run=text("Where the change begins."),
     reason=text(minLength=1, maxLength=changes.REASON_LIMIT),
-)  # fmt: skip
-_WEBHOOK = thing(
-    {"secret": text("Left out, one is made.", minLength=webhooks.SECRET_LEAST, maxLength=webhooks.SECRET_MOST)},
-    url=text("https://HOST/PATH"),
-)  # fmt: skip
-_LINK = thing(
-    {"tokens": flag("Tell of what is pushed with a token, too: its commit is the record's word.")},
-    repository=text("OWNER/NAME", maxLength=201),
-    repository_id=text("gh api repos/OWNER/NAME --jq .id", pattern="^[1-9][0-9]{0,17}$"),
 )  # fmt: skip
 _SERIES_OF = (
     _told("case", "Of this case.", required=True),
@@ -237,43 +227,7 @@ OPERATIONS = (
         about="Accept a change: what a series does from a run on is what is expected of it.", body=_CHANGE,
         answers={201: named("Accepted")}, problems=(413, 415, 422),
     ),
-    Operation(
-        id="getWebhook", method="GET", path=f"{_PROJECT}/webhook", handler=webhooks.show, scope="admin",
-        about="Where messages about alerts go.", answers={200: named("Webhook")},
-    ),
-    Operation(
-        id="setWebhook", method="PUT", path=f"{_PROJECT}/webhook", handler=webhooks.put, scope="admin",
-        about="Send messages about alerts to an address, signed; the first is a ping.", body=_WEBHOOK,
-        answers={200: named("Webhook")}, problems=(413, 415, 422),
-    ),
-    Operation(
-        id="removeWebhook", method="DELETE", path=f"{_PROJECT}/webhook", handler=webhooks.remove, scope="admin",
-        about="Send no more messages; what waits is given up.", answers={204: None},
-    ),
-    Operation(
-        id="listDeliveries", method="GET", path=f"{_PROJECT}/deliveries", handler=webhooks.deliveries, scope="admin",
-        about="What became of messages to the webhook, the latest first; for 30 days.", parameters=(LIMIT,),
-        answers={200: thing(deliveries=many(named("Delivery")))}, problems=(422,),
-    ),
-    Operation(
-        id="getGitHubLink", method="GET", path=f"{_PROJECT}/github", handler=github.show, scope="admin",
-        about="Which repository's commits and pull requests hear of what arrives.",
-        answers={200: named("GitHubLink")},
-    ),
-    Operation(
-        id="setGitHubLink", method="PUT", path=f"{_PROJECT}/github", handler=github.put, scope="admin",
-        about="Link the project to a repository on GitHub; for admins of the whole service.", body=_LINK,
-        answers={200: named("GitHubLink")}, problems=(413, 415, 422),
-    ),
-    Operation(
-        id="removeGitHubLink", method="DELETE", path=f"{_PROJECT}/github", handler=github.remove, scope="admin",
-        about="Tell GitHub no more; what waits is given up.", answers={204: None},
-    ),
-    Operation(
-        id="listGitHubPosts", method="GET", path=f"{_PROJECT}/github/posts", handler=github.posts, scope="admin",
-        about="What GitHub was told of the project's records, the latest first.", parameters=(LIMIT,),
-        answers={200: thing(posts=many(named("GitHubPost")))}, problems=(422,),
-    ),
+    *OUTWARD,
     Operation(
         id="getBadge", method="GET", path=f"{_PROJECT}/badge.svg", handler=badges.show, scope="read",
         about="The outcome of the latest run, or the newest value of a series, as a picture.",

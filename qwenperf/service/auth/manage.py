@@ -13,7 +13,7 @@ from qwenperf.service.auth.identity import Identity
 from qwenperf.service.auth.oidc import Policy
 from qwenperf.service.auth.tokens import Minted, Scope
 from qwenperf.service.context import Service
-from qwenperf.service.problems import Problem
+from qwenperf.service.problems import FieldError, Problem
 from qwenperf.service.times import DAY_US, iso
 
 DEFAULT_DAYS, MOST_DAYS = 365, 3650
@@ -78,11 +78,14 @@ def create_policy(service: Service, identity: Identity, project: Row[Any], polic
     """Let jobs of a repository push to a project; return the policy's number.
 
     Raises:
-      Problem: 422 for an id that is no number, 409 where the project has too many.
+      FieldError: its id is no number.
+      Problem: 409 where the project has too many.
     """
     if not (policy.repository_id.isascii() and policy.repository_id.isdigit() and len(policy.repository_id) <= 20):
         advice = "Ask GitHub: gh api repos/OWNER/NAME --jq .id"
-        raise Problem(422, "A repository's id is a number; its name can be taken over by others.", advice)
+        raise FieldError(
+            "repository_id", "A repository's id is a number; its name can be taken over by others.", advice=advice
+        )
     at = service.clock()
 
     def work(connection: Any) -> int | None:

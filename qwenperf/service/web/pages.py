@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 from sqlalchemy import Row
 from starlette.concurrency import run_in_threadpool
@@ -18,10 +19,28 @@ from qwenperf.service.auth.sessions import checked_form, csrf_of, form_secret, k
 from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import service_of
 from qwenperf.service.db import projects
-from qwenperf.service.problems import Problem
+from qwenperf.service.problems import FieldError
+from qwenperf.service.texts import words
 from qwenperf.service.web.templating import environment
 
 SHOWN_ONCE = "no-store"
+_HIDDEN = frozenset({"csrf", "secret"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A form that was not taken: why, because of which field, and what was ``typed``, but for secrets."""
+
+    form: str
+    field: str
+    why: str
+    typed: Mapping[str, str]
+
+    @classmethod
+    def of(cls, form: str, error: FieldError, sent: FormData) -> Self:
+        """Return what an error says of a form."""
+        typed = {name: text for name, text in sent.items() if isinstance(text, str) and name not in _HIDDEN}
+        return cls(form=form, field=error.field, why=words(f"{error.message} {error.advice}".strip()), typed=typed)
 
 
 def opened(request: Request, scope: Scope = Scope.READ) -> tuple[Identity, Row[Any]]:
@@ -90,12 +109,12 @@ def line(sent: FormData, name: str, most: int = 200, *, optional: bool = False, 
     """Return a line of a form, without the spaces around it unless it names something ``exact``.
 
     Raises:
-      Problem: 422 where it lacks, is too long, or holds what is no text.
+      FieldError: it lacks, is too long, or holds what is no text.
     """
     found = sent.get(name)
     value = found if exact and isinstance(found, str) else field(sent, name)
     if (not value and not optional) or len(value) > most or not value.isprintable():
-        raise Problem(422, f"The field {name!r} is no line of {'0' if optional else '1'} to {most} characters.")
+        raise FieldError(name, f"The field {name!r} is no line of {'0' if optional else '1'} to {most} characters.")
     return value
 
 
@@ -103,11 +122,11 @@ def whole(sent: FormData, name: str, most: int) -> int | None:
     """Return a whole number from 1 on; ``None`` where the field was left empty.
 
     Raises:
-      Problem: 422 for anything else.
+      FieldError: it is anything else.
     """
     value = field(sent, name)
     if not value:
         return None
     if not (value.isascii() and value.isdigit() and len(value) <= 15 and 1 <= int(value) <= most):
-        raise Problem(422, f"The field {name!r} is no whole number from 1 to {most}.")
+        raise FieldError(name, f"The field {name!r} is no whole number from 1 to {most}.")
     return int(value)

@@ -22,7 +22,19 @@ from qwenperf.service.context import service_of
 from qwenperf.service.db import projects
 from qwenperf.service.problems import Problem
 from qwenperf.service.viewers.process import PREFIX
-from qwenperf.service.web import admin, alerts, archive, compare, lists, login, overview, records, series, viewer
+from qwenperf.service.web import (
+    admin,
+    alerts,
+    archive,
+    compare,
+    lists,
+    login,
+    outward,
+    overview,
+    records,
+    series,
+    viewer,
+)
 from qwenperf.service.web.pages import form, page
 from qwenperf.service.web.templating import REPORT_STYLE, STATIC
 
@@ -68,6 +80,10 @@ def routes() -> list[BaseRoute]:
         Route(f"{project}/admin/jobs", form(admin.allow_jobs), methods=["POST"]),
         Route(f"{project}/admin/jobs/remove", form(admin.remove_jobs), methods=["POST"]),
         Route(f"{project}/admin/settings", form(admin.change_settings), methods=["POST"]),
+        Route(f"{project}/admin/webhook", form(outward.set_webhook), methods=["POST"]),
+        Route(f"{project}/admin/webhook/remove", form(outward.remove_webhook), methods=["POST"]),
+        Route(f"{project}/admin/github", form(outward.link_github), methods=["POST"]),
+        Route(f"{project}/admin/github/remove", form(outward.unlink_github), methods=["POST"]),
     ]
 
 

@@ -1,7 +1,8 @@
 """Which limits hold for a case in an environment.
 
-A case takes every table whose glob matches its id. Of two tables that limit the same thing, the one whose glob has
-more literal characters wins, then the later one.
+A case takes every table whose glob matches its id. Of two tables that limit the same thing, one that is for this class
+of environment (or for all) wins over one that is for another, then the one whose glob has more literal characters, then
+the later one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from qwenperf.schema.records import Finding, Severity
 
 COMPILER_SIZES = ("argument_bytes", "output_bytes", "temp_bytes", "alias_bytes", "peak_bytes")
 """Metrics that a compiler decides: the same program has other ones on another platform or version."""
+
+TEST_MARK = "::"
+"""What a glob has that is of cases of a pytest session: their ids begin with the test's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,15 @@ class Budget:
         """How many characters of the glob stand for themselves."""
         return sum(character not in "*?[]" for character in self.pattern)
 
+    @property
+    def is_of_tests(self) -> bool:
+        """Whether the glob is of cases that tests measure (``test_x.py::test_y/...``): no run of a suite has them."""
+        return TEST_MARK in self.pattern
+
+    def is_for(self, environment: str) -> bool:
+        """Say whether the table was set for the environment class ``environment``, or for all."""
+        return self.environment is None or fnmatchcase(environment, self.environment)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CaseBudget:
@@ -63,14 +76,14 @@ class BudgetSet:
     def for_case(self, case_id: str, environment: str) -> CaseBudget:
         """Return what holds for the case ``case_id`` in the environment class ``environment``."""
         matching = [budget for budget in self.budgets if fnmatchcase(case_id, budget.pattern)]
-        matching.sort(key=lambda budget: budget.specificity)
+        # Tables for other classes come first: what they say of counts holds only where no table for here says any.
+        matching.sort(key=lambda budget: (budget.is_for(environment), budget.specificity))
         limits: dict[str, Limit] = {}
         outside: dict[str, str] = {}
         times, share = None, None
         for budget in matching:
-            inside = budget.environment is None or fnmatchcase(environment, budget.environment)
             for limit in budget.limits:
-                if inside or _holds_outside(limit.metric, budget.environment or "", environment):
+                if budget.is_for(environment) or _holds_outside(limit.metric, budget.environment or "", environment):
                     limits[limit.metric] = limit
                 else:
                     outside[limit.metric] = _outside(budget, environment)
@@ -80,12 +93,19 @@ class BudgetSet:
         return CaseBudget(limits=limits, outside=outside, min_times=times, min_roofline_share=share)
 
     def unmatched(self, case_ids: Iterable[str]) -> tuple[Finding, ...]:
-        """Return a finding for each glob that matches none of ``case_ids``: a typing error would never be noticed."""
+        """Return a finding for each glob that matches none of ``case_ids``: a typing error would never be noticed.
+
+        Globs of tests are left out: only the pytest session that runs them can tell, by ``unmatched_of_tests``.
+        """
         ids = tuple(case_ids)
-        patterns = dict.fromkeys(budget.pattern for budget in self.budgets)
-        return tuple(
-            _unmatched(pattern, ids) for pattern in patterns if not any(fnmatchcase(id_, pattern) for id_ in ids)
-        )
+        patterns = dict.fromkeys(budget.pattern for budget in self.budgets if not budget.is_of_tests)
+        return tuple(_unmatched(pattern, ids) for pattern in patterns if not _matches(pattern, ids))
+
+    def unmatched_of_tests(self, case_ids: Iterable[str]) -> tuple[Finding, ...]:
+        """Return a finding for each glob of tests that matches none of ``case_ids``, those of a pytest session."""
+        ids = tuple(case_ids)
+        patterns = dict.fromkeys(budget.pattern for budget in self.budgets if budget.is_of_tests)
+        return tuple(_unmatched(pattern, ids) for pattern in patterns if not _matches(pattern, ids))
 
 
 def _holds_outside(metric: str, set_for: str, here: str) -> bool:
@@ -101,6 +121,10 @@ def _holds_outside(metric: str, set_for: str, here: str) -> bool:
 
 def _outside(budget: Budget, environment: str) -> str:
     return f"set for {budget.environment!r} ({budget.pattern!r}), and this is {environment!r}"
+
+
+def _matches(pattern: str, ids: Sequence[str]) -> bool:
+    return any(fnmatchcase(one, pattern) for one in ids)
 
 
 def _unmatched(pattern: str, ids: Sequence[str]) -> Finding:

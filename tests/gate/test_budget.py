@@ -75,6 +75,28 @@ def test_counts_and_sizes_hold_on_other_machines_too():
     assert set(parse({"*": table}).for_case(CASE, "tpu-v5e-x4").outside) == {"ttft_s", "temp_bytes"}
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_table_for_another_class_yields_to_one_for_this_in_any_order(reverse):
+    """Counts, sizes and shares hold elsewhere too, and still no table for a CPU loosens what a GPU's table says."""
+
+    def limit(metric, here, first, second):
+        tables = [{"environment": glob, metric: {"max": most}} for glob, most in (first, second)]
+        return parse({"m/*": tables[::-1] if reverse else tables}).for_case("m/a", here).limits[metric].max
+
+    assert limit("compiles_cold", "gpu-nvidia-h100-x1", ("gpu-*", 3), ("cpu-*", 10)) == 3
+    assert limit("temp_bytes", HERE, ("cpu-x86_64-2core", 3), ("cpu-x86_64-8core", 10)) == 3
+    assert limit("compiles_cold", "tpu-v5e-x4", ("gpu-*", 3), ("cpu-*", 10)) == (3 if reverse else 10)
+
+
+def test_what_is_for_all_classes_or_for_this_wins_over_another_class_also_with_a_shorter_glob():
+    """And shares and multiples as limits do."""
+    other = {"environment": "gpu-*", "compiles_cold": {"max": 9}, "min_roofline_share": 0.5}
+    other["min_times"] = {"rung": "naive", "factor": 9}
+    here = {"compiles_cold": {"max": 3}, "min_roofline_share": 0.1, "min_times": {"rung": "naive", "factor": 2}}
+    budget = parse({"4x128/*": here, CASE: other}).for_case(CASE, HERE)
+    assert (budget.limits["compiles_cold"].max, budget.min_roofline_share, budget.min_times.factor) == (3, 0.1, 2)
+
+
 def test_a_glob_that_matches_no_case_is_a_finding():
     """A typing error in a glob would never be noticed otherwise."""
     budgets = parse({"4x128/cachd/*": at_least(1), "4x128/*": at_least(1)})

@@ -152,6 +152,13 @@ def test_globs_for_other_suites_are_no_finding(make_case, make_run):
     assert not judge_run(make_run(make_case()), parse({"gpt2-size/*": {}})).findings
 
 
+def test_a_glob_of_tests_is_no_finding_of_a_run(make_case, make_run):
+    """The budgets of tests stand in the same file, and no suite has their cases."""
+    budgets = parse({"*test_gates.py::*/decode_step/*": {"compiles_steady": {"max": 0}}})
+    judged = judge_run(make_run(make_case()), budgets)
+    assert (judged.findings, exit_code(judged)) == ((), 0)
+
+
 def test_a_multiple_finds_its_rung_in_the_run(make_case, make_run):
     """Peers are the cases of the same run."""
     run = make_run(make_case("naive", speed=100.0), make_case(speed=1000.0))

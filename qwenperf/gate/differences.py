@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 
-from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.metrics import ROUNDING, Direction, Kind
 from qwenperf.schema.records import Json, Metric
 
 STABLE = (
@@ -39,17 +39,16 @@ def environment_key(environment: Json) -> str:
 
 def lost_metrics(base: Mapping[str, Metric], head: Mapping[str, Metric]) -> list[str]:
     """Return the deterministic metrics with a direction that only base has."""
-    kept = [
-        name for name, one in base.items() if one.kind is Kind.DETERMINISTIC and one.direction is not Direction.NONE
-    ]
-    return [name for name in kept if name not in head]
+    return [name for name, one in base.items() if name not in head and _is_compared(name, one)]
 
 
 def changed_metrics(base: Mapping[str, Metric], head: Mapping[str, Metric]) -> Iterator[tuple[str, Metric, Metric]]:
     """Yield deterministic metrics with a direction that both sides have and that differ."""
     for name, old in base.items():
         new = head.get(name)
-        if new is None or old.kind is not Kind.DETERMINISTIC or old.direction is Direction.NONE:
-            continue
-        if new.value != old.value:
+        if new is not None and new.value != old.value and _is_compared(name, old):
             yield name, old, new
+
+
+def _is_compared(name: str, one: Metric) -> bool:
+    return one.kind is Kind.DETERMINISTIC and one.direction is not Direction.NONE and name not in ROUNDING

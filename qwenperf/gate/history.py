@@ -13,7 +13,7 @@ from qwenperf.gate.history_cause import environment_cause, machine_cause
 from qwenperf.gate.history_certain import certain_changes
 from qwenperf.gate.history_input import MOST, Input, prepare
 from qwenperf.gate.history_record import Found, of_drift, of_shift, of_step, record
-from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.metrics import ROUNDING, Direction, Kind
 from qwenperf.schema.regressions import Cause, Form, Regression, RegressionStatus
 from qwenperf.schema.series import Series
 from qwenperf.stats.history import LEAST, Changes, find_changes
@@ -61,7 +61,7 @@ def judge_series(
     found_at: str = "",
     least: int = LEAST,
 ) -> Judged:
-    """Return what became worse, and better, in ``series``.
+    """Return what became worse, and better, in ``series``; nothing is of a fact, nor of an error by rounding.
 
     Args:
       series: at least 10 points of a timed metric; in fewer nothing is found.
@@ -84,7 +84,7 @@ def judge_series(
     made = [record(read, one, found_at) for one in found]
     worse = [one for one in made if one.status is not RegressionStatus.IMPROVED]
     better = [one for one in made if one.status is RegressionStatus.IMPROVED]
-    neutral = series.direction is Direction.NONE
+    neutral = series.direction is Direction.NONE or series.metric in ROUNDING
     return Judged(
         series=series,
         regressions=() if neutral else tuple(_fixed(worse, made, read)),

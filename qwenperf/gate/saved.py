@@ -6,6 +6,9 @@ commands and never judged against each other here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from qwenperf.gate.comparison import judge_comparison
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, SideEvidence, SideRecord
 from qwenperf.schema.metrics import Kind
@@ -23,7 +26,13 @@ def compare_saved(base: RunRecord, head: RunRecord) -> ComparisonRecord:
         head=_side(head),
         declared=tuple(dict.fromkeys((*base.declared, *head.declared))),
         cases=tuple(
-            ComparedCase(id=name, spec=new[name].spec, base=_evidence(old[name]), head=_evidence(new[name]))
+            ComparedCase(
+                id=name,
+                spec=new[name].spec,
+                base=_evidence(old[name]),
+                head=_evidence(new[name]),
+                extra=_approximate(old[name], new[name]),
+            )
             for name in shared
         ),
         extra={
@@ -37,6 +46,13 @@ def compare_saved(base: RunRecord, head: RunRecord) -> ComparisonRecord:
 
 def _side(run: RunRecord) -> SideRecord:
     return SideRecord(label=run.id, kind="run", commit=run.commit, environment=run.environment)
+
+
+def _approximate(base: CaseRecord, head: CaseRecord) -> dict[str, Any]:
+    """Return the approximate settings of either side's engine, as a live comparison has them: tokens may differ."""
+    told = [case.spec.get("approximate") for case in (base, head)]
+    found = {str(what) for one in told if isinstance(one, Mapping) for what in one.get("settings") or ()}
+    return {"approximate": sorted(found)} if found else {}
 
 
 def _evidence(case: CaseRecord) -> SideEvidence:

@@ -139,6 +139,10 @@ _DEFINITIONS = (
            "Largest difference of logits with and without cache, fed the same tokens."),
 )  # fmt: skip
 
+ROUNDING = frozenset({"max_logit_error"})
+"""Metrics that repeat exactly and that any other order of sums changes. Gate ``tokens`` holds them to a tolerance; one
+value is no better than another within it, so that a change alone is no regression."""
+
 REGISTRY: dict[str, MetricDefinition] = {definition.name: definition for definition in _DEFINITIONS}
 
 

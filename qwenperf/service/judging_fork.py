@@ -20,7 +20,7 @@ from qwenperf.gate.history import judge_series
 from qwenperf.gate.saved import compare_saved
 from qwenperf.gate.verdict import failed, inconclusive, passed, skipped, worst
 from qwenperf.schema.codec import from_json
-from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.metrics import ROUNDING, Direction, Kind
 from qwenperf.schema.records import CaseRecord, Outcome, Verdict
 from qwenperf.schema.regressions import Cause, RegressionStatus
 from qwenperf.schema.series import Point, Series
@@ -128,8 +128,8 @@ def _unknown(run: Row[Any]) -> Verdict:
 
 
 def _exact(case: CaseRecord) -> set[str]:
-    """Return the names of numbers without noise that a case has."""
-    return {name for name, one in case.metrics.items() if one.kind is Kind.DETERMINISTIC}
+    """Return the names of numbers without noise that a case has and that are compared."""
+    return {name for name, one in case.metrics.items() if one.kind is Kind.DETERMINISTIC} - ROUNDING
 
 
 def _united(certain: Sequence[Verdict], times: Sequence[Verdict], shared: int, told: str) -> Verdict:

@@ -12,7 +12,7 @@ from qwenperf.gate.saved import compare_saved
 from qwenperf.gate.speed import decide_cases, token_times
 from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideEvidence, SideRecord
-from qwenperf.schema.records import Outcome, Status, metric
+from qwenperf.schema.records import Outcome, Status, TokenEvidence, metric
 from qwenperf.stats.confirm import CONFIRM
 from qwenperf.stats.spending import Plan
 
@@ -60,12 +60,14 @@ def compare():
         environment=ENVIRONMENT,
         case_extra=None,
         spec=None,
+        engines=(None, None),
     ):
+        old, new = ({"engine": engine} if engine else {} for engine in engines)
         record = ComparisonRecord(
             id="c",
             created_at="2026-01-01",
-            base=SideRecord(label="a", kind="revision", environment=ENVIRONMENT),
-            head=SideRecord(label="b", kind="revision", environment=environment),
+            base=SideRecord(label="a", kind="revision", environment=ENVIRONMENT, extra=old),
+            head=SideRecord(label="b", kind="revision", environment=environment, extra=new),
             plan={"margin": 0.03, **(plan or {})},
             declared=(CASE,),
             cases=(ComparedCase(id=CASE, base=base, head=head, extra=case_extra or {}, spec=spec or {}),),
@@ -314,6 +316,49 @@ def test_the_confirmation_goes_by_the_margin_of_the_first_stage(compare):
     pairs, confirming = make_pairs(1.02, 20, noise=0.002), make_pairs(1.02, 20, stage=2, noise=0.002, seed=2)
     seen = compare(pairs, confirming=confirming, plan={"margins": {CASE: 0.01}})
     assert outcome(seen, "speed").outcome is Outcome.FAIL
+
+
+def test_saved_approximate_engines_are_not_held_to_each_others_tokens(make_case, make_run):
+    """As in a live comparison; whichever side is approximate."""
+    told = {"approximate": {"settings": ["weights=int8"], "max_logit_error": 0.1}}
+    exact, other = make_case(), TokenEvidence(prompt=((1,),), generated=((9, 9, 9),))
+    rounded = make_case(evidence={"tokens": other}, spec={**exact.spec, **told})
+    for base, head in ((exact, rounded), (rounded, exact)):
+        verdict = outcome(compare_saved(make_run(base), make_run(head)), "tokens")
+        assert (verdict.outcome, verdict.summary) == (Outcome.SKIPPED, "tokens may differ: weights=int8")
+    plain = make_case(evidence={"tokens": other})
+    assert outcome(compare_saved(make_run(exact), make_run(plain)), "tokens").outcome is Outcome.FAIL
+
+
+def test_an_error_by_rounding_is_no_size(make_case, make_run):
+    """Gate tokens of each run holds it to a tolerance; another value within it is nothing."""
+    old, new = ({"max_logit_error": metric("max_logit_error", value)} for value in (3.0e-7, 3.2e-7))
+    seen = compare_saved(make_run(make_case(metrics=old)), make_run(make_case(metrics=new)))
+    assert exit_code(seen) == 0
+    assert not [one for one in seen.cases[0].verdicts if "max_logit_error" in one.gate]
+
+
+@pytest.mark.parametrize("evidence", [{}, {"tokens": None}])
+def test_fewer_tokens_of_uncached_decoding_fail_however_few(make_case, make_run, evidence):
+    """Two percent of wrong tokens are no size within 3%; more of them right fail nothing."""
+    runs = [
+        make_run(make_case(metrics={"tokens_equal": metric("tokens_equal", value)}, evidence=evidence))
+        for value in (1.0, 0.98)
+    ]
+    verdict = outcome(compare_saved(*runs), "tokens")
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.summary == "tokens_equal 1 -> 0.98: fewer tokens are those of uncached decoding"
+    assert exit_code(compare_saved(*reversed(runs))) == 0
+
+
+def test_an_engine_that_compiles_more_by_choice_fails_nothing(compare):
+    """``--engines A B`` compares what differs on purpose; two revisions of one engine do not."""
+    head = dataclasses.replace(EVIDENCE, extra={"compiles": 4})
+    assert outcome(compare(make_pairs(1.0, 6), head=head), "compiles").outcome is Outcome.FAIL
+    seen = compare(make_pairs(1.0, 6), head=head, engines=("cached", "cached+loop=host"))
+    verdict = outcome(seen, "compiles")
+    assert (verdict.outcome, exit_code(seen)) == (Outcome.PASS, 0)
+    assert verdict.summary.endswith("3 in base, 4 in head: by choice, the engines differ")
 
 
 def test_a_verdict_survives_the_disk(make_case, make_run):

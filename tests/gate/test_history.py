@@ -200,6 +200,16 @@ def test_numbers_without_noise_change_when_they_change(direction):
     assert only(judge_series(moved).regressions).cause is Cause.ENVIRONMENT
 
 
+def test_an_error_by_rounding_has_no_regressions_and_a_wrong_token_has():
+    """Every new value of the first is certain and means nothing; gate tokens holds it to a tolerance."""
+    fixed = {"kind": Kind.DETERMINISTIC}
+    rounding = judge_series(series([3.0e-7] * 5 + [3.2e-7] * 5, metric="max_logit_error", **fixed))
+    assert not rounding.regressions
+    assert not rounding.improvements
+    wrong = series([1.0] * 5 + [0.98] * 5, metric="tokens_equal", direction=Direction.HIGHER, **fixed)
+    assert only(judge_series(wrong).regressions).size == pytest.approx(-0.02)
+
+
 def test_environments_that_take_turns_are_each_held_against_themselves():
     """However far they are apart: a rise in both is one regression, at the first commit that either shows it at."""
     environments = ["old", "new"] * 20

@@ -35,7 +35,7 @@ def with_acceptance(folder: Path, one: Regression, now: str) -> Regression:
     # Records are anybody's: what is no hash could be an option of git that writes files.
     if not all(_HASH.fullmatch(sha) for sha in (before, one.commit)):
         return one
-    told = _git(folder, "log", f"--format=%(trailers:key={TRAILER},valueonly)", f"{before}..{one.commit}", "--")
+    told = _git(folder, "log", f"--format=%(trailers:key={TRAILER},valueonly,unfold)", f"{before}..{one.commit}", "--")
     try:
         excuses = from_trailers(line.strip() for line in told.splitlines() if line.strip())
     except ConfigError:  # compare has refused it, or nobody asked; it accepts nothing here

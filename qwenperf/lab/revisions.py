@@ -104,7 +104,7 @@ class Repository:
 
     def trailers(self, base: str, key: str, head: str = WORKING_TREE) -> tuple[str, ...]:
         """Return the values of the trailer ``key`` in the messages of the commits from ``base`` to ``head``."""
-        form = f"--format=%(trailers:key={key},valueonly)"
+        form = f"--format=%(trailers:key={key},valueonly,unfold)"
         last = self.resolve("HEAD" if head == WORKING_TREE else head)
         told = git(self.root, "log", form, f"{self.resolve(base)}..{last}", "--")
         return tuple(line.strip() for line in told.splitlines() if line.strip())

@@ -267,7 +267,7 @@ def test_a_cost_that_its_commit_accepts_is_accepted(tmp_path):
     """By the trailer that `compare` reads, for the cases that it names; one of another commit is for another change."""
     git(tmp_path, "init", "-q")
     shas = []
-    for message in ("base", "slower\n\nQwenperf-Accept: tiny/*: f32 rotary", "after"):
+    for message in ("base", "slower\n\nQwenperf-Accept: tiny/*: f32\n  rotary", "after"):
         git(tmp_path, "commit", "-q", "--allow-empty", "-m", message)
         shas.append(git(tmp_path, "rev-parse", "HEAD"))
     git(tmp_path, "tag", "v1", shas[0])

@@ -100,6 +100,13 @@ def test_trailers_of_the_commits_since_the_base_are_read(repository):
     assert repository.trailers("main", "Qwenperf-Accept", "topic") == ("4x128/*: worth it",)
 
 
+def test_a_trailer_over_two_lines_is_one(repository):
+    """Git folds what is long: the second line is no trailer without a reason."""
+    message = "costs\n\nQwenperf-Accept: 4x128/*: the bounds check\n  costs 4% and stays"
+    git(repository.root, "commit", "-q", "--allow-empty", "-m", message)
+    assert repository.trailers("main", "Qwenperf-Accept") == ("4x128/*: the bounds check costs 4% and stays",)
+
+
 def test_trees_and_environments_are_kept_where_the_user_says():
     """The same variable as for downloads, else the folder of the XDG specification."""
     assert default_cache({"QWENPERF_CACHE": "/mine", "XDG_CACHE_HOME": "/xdg"}) == Path("/mine")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from qwenperf.gate.speed import pair_estimates
 from qwenperf.schema.comparison import ComparisonRecord
@@ -17,6 +17,15 @@ from qwenperf.stats.sequential import judge
 from qwenperf.stats.spending import Plan
 
 DRAWS = 400
+_LEVEL = 0.05
+"""Chance that pinning, which does nothing, is said to help or to hurt."""
+
+_TINY = 1e-18
+"""Stands for the mean square of ratios that are all 1: a clock that sees no difference has no logarithm."""
+
+_LEAST_RATIO = 1.2
+"""What the slowdown that is found must change by before anybody is told to compare otherwise. Chosen."""
+
 SIGHT, PINNING = "aa-sight", "aa-pinning"
 """Codes of what an A/A comparison finds out about the machine."""
 
@@ -26,7 +35,7 @@ class Sight:
     """What one case's pairs can tell apart on this machine; ``false_fails`` of ``draws`` redrawn comparisons failed.
 
     ``deviation`` is the standard deviation of the pairs' log ratios around zero; ``smallest_effect`` the slowdown that
-    would be found, relative.
+    would be found, relative. ``ratios`` are the log ratios themselves, which the record has as its pairs.
     """
 
     case: str
@@ -35,6 +44,7 @@ class Sight:
     smallest_effect: float
     false_fails: int
     draws: int
+    ratios: tuple[float, ...] = field(default=(), repr=False)
 
     def text(self) -> str:
         """Return one line for people."""
@@ -47,11 +57,12 @@ class Sight:
         """Return it as a finding, which the record keeps; what no plan of pairs finds has no ``smallest_effect``."""
         seen = self.smallest_effect if math.isfinite(self.smallest_effect) else None
         rate = self.false_fails / self.draws if self.draws else None
+        told = {name: value for name, value in asdict(self).items() if name != "ratios"}
         return Finding(
             code=SIGHT,
             severity=Severity.NOTE,
             message=self.text(),
-            data={**asdict(self), "smallest_effect": seen, "false_fail_rate": rate},
+            data={**told, "smallest_effect": seen, "false_fail_rate": rate},
         )
 
 
@@ -80,23 +91,57 @@ def _sight(case: str, values: Sequence[float], plan: Plan, draws: int) -> Sight:
         smallest_effect=decision.smallest_effect,
         false_fails=fails,
         draws=draws,
+        ratios=tuple(values),
     )
 
 
 def pinning(free: Sequence[Sight], pinned: Sequence[Sight]) -> tuple[Finding, ...]:
-    """Return whether keeping processes on one core lets this machine see smaller slowdowns; of no pairs nothing."""
-    pairs = [(one.smallest_effect, other.smallest_effect) for one in free for other in pinned if one.case == other.case]
-    if not pairs:
+    """Return whether keeping processes on one core lets this machine see smaller slowdowns; of no pairs nothing.
+
+    It is said to help or to hurt where the slowdown that is found changes by a fifth and the pairs' deviations differ
+    by more than chance explains: those of a dozen pairs often differ as much where nothing was changed.
+    """
+    both = [(one, other) for one in free for other in pinned if one.case == other.case]
+    if not both:
         return ()
-    before, after = (sorted(values)[len(values) // 2] for values in zip(*pairs, strict=True))
-    helps, hurts = after < before / 1.2, before < after / 1.2
-    says = "helps" if helps else "hurts" if hurts else "makes no difference"
+    before, after = (sorted(one.smallest_effect for one in side)[len(side) // 2] for side in zip(*both, strict=True))
+    frees, pins = (list(zip(*(one.ratios for one in side), strict=False)) for side in zip(*both, strict=True))
+    chance = _chance(frees, pins)
+    helps, hurts = (
+        chance <= _LEVEL and one < other / _LEAST_RATIO for one, other in ((after, before), (before, after))
+    )
+    counts = f"{len(frees)} and {len(pins)} pairs"
+    says = "helps" if helps else "hurts" if hurts else f"makes no difference that {counts} can tell"
     return (
         Finding(
             code=PINNING,
             severity=Severity.NOTE,
             message=f"pinning {says} here: a slowdown of {before:.1%} is found free, {after:.1%} pinned to one core.",
             advice="Compare with --cores 1." if helps else "",
-            data={"helps": helps, "hurts": hurts},
+            data={"helps": helps, "hurts": hurts, "p_value": chance},
         ),
     )
+
+
+def _chance(free: Sequence[Sequence[float]], pinned: Sequence[Sequence[float]], draws: int = 1000) -> float:
+    """Return how often pairs that are dealt to the sides anew deviate as differently as those that were measured.
+
+    A row is a pair: the log ratios of all cases, which share what the machine did then and so are dealt together. A
+    permutation test (Fisher, *The Design of Experiments*, 1935), which asks nothing of how ratios are distributed; the
+    measured deal counts as one of those drawn, so that no chance is 0.
+    """
+    squares = [[value * value for value in row] for row in (*free, *pinned)]
+    seen = abs(_apart(squares, len(free)))
+    draw = random.Random(len(squares))  # noqa: S311  (deals, not secrets)
+    hits = 0
+    for _ in range(draws):
+        draw.shuffle(squares)
+        hits += abs(_apart(squares, len(free))) >= seen
+    return (1 + hits) / (1 + draws)
+
+
+def _apart(squares: Sequence[Sequence[float]], count: int) -> float:
+    """Return the log ratio of the mean squares of the first ``count`` rows and the others, summed over cases."""
+    parts = (squares[:count], squares[count:])
+    sides = [[math.fsum(column) / len(rows) for column in zip(*rows, strict=True)] for rows in parts]
+    return math.fsum(math.log((one or _TINY) / (other or _TINY)) for one, other in zip(*sides, strict=True))

@@ -9,18 +9,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from qwenperf import units
-from qwenperf.gate.aot import COMPILES, KERNELS, MEMORY, is_refused, judge_case
+from qwenperf.gate.aot import COMPILES, DONATION, KERNELS, MEMORY, is_refused, judge_case
 from qwenperf.gate.aot_budget import ProgramBudget
 from qwenperf.gate.aot_causes import causes
 from qwenperf.gate.aot_facts import FACTS, KIND_FACTS, Fact
-from qwenperf.gate.aot_words import refusal, where
+from qwenperf.gate.aot_words import argument_text, refusal, where
 from qwenperf.gate.comparison import SIZE_MARGIN
 from qwenperf.gate.verdict import NOT_JUDGED, failed, passed, skipped, with_skip
-from qwenperf.schema.analysis import AotCase, AotRecord
+from qwenperf.schema.analysis import AotCase, AotRecord, Argument
 from qwenperf.schema.metrics import Direction
 from qwenperf.schema.records import Finding, Outcome, Severity, Status, Verdict
 
 PROGRAM = "program"
+ALIAS = "alias_bytes"
 SMALL_SHARE = 0.001
 """Bytes below this share of the program's memory or traffic fail nothing, whatever they grow by. Chosen."""
 
@@ -100,6 +101,13 @@ def _uncompiled(base: AotCase, head: AotCase) -> Verdict:
 
 def _changed(base: AotCase, head: AotCase) -> Iterator[Verdict]:
     yield from _kernels(base, head)
+    found = list(_facts(base, head))
+    yield from found
+    if not any(one.gate == ALIAS and one.outcome is Outcome.FAIL for one in found):
+        yield from _undonated(base, head)
+
+
+def _facts(base: AotCase, head: AotCase) -> Iterator[Verdict]:
     if head.fit is not None and base.fit is not None and base.fit.fits and not head.fit.fits:
         yield next(one for one in judge_case(head, ProgramBudget()) if one.gate == MEMORY)
     for fact in FACTS.values():
@@ -111,10 +119,32 @@ def _changed(base: AotCase, head: AotCase) -> Iterator[Verdict]:
 
 
 def _is_smaller_cache(fact: Fact, base: AotCase, head: AotCase) -> bool:
-    """Say whether less is updated in place only because the arguments are that much smaller."""
-    names = ("alias_bytes", "argument_bytes")
-    alias, size = ((FACTS[name].value(base) or 0) - (FACTS[name].value(head) or 0) for name in names)
-    return fact.name == "alias_bytes" and 0 < alias <= size
+    """Say whether less is updated in place only because there is less to update: what is donated is that much smaller.
+
+    Other arguments do not count: weights that became smaller do not explain that a cache is copied. By bytes or by its
+    share of what is donated no less may be updated; a chip's layout makes arrays larger than their shapes say.
+    """
+    if fact.name != ALIAS or _no_longer_donated(base, head):
+        return False
+    old, new = (fact.value(case) or 0 for case in (base, head))
+    before, after = (sum(one.bytes for one in case.arguments if one.donated) for case in (base, head))
+    size = (FACTS["argument_bytes"].value(base) or 0) - (FACTS["argument_bytes"].value(head) or 0)
+    is_share = new * before >= (1 - SIZE_MARGIN) * old * after
+    return 0 < old - new <= size and after < before and (old - new <= before - after or is_share)
+
+
+def _no_longer_donated(base: AotCase, head: AotCase) -> list[Argument]:
+    """Return the arguments that base donates and head does not, but for those that are small beside the whole."""
+    before = {one.path for one in base.arguments if one.donated}
+    least = SMALL_SHARE * max(FACTS["peak_bytes"].value(case) or 0.0 for case in (base, head))
+    return [one for one in head.arguments if one.path in before and not one.donated and one.bytes >= least]
+
+
+def _undonated(base: AotCase, head: AotCase) -> Iterator[Verdict]:
+    """Fail where something is no longer donated, though as many bytes in all are updated in place."""
+    told = [f"{argument_text(one)} was donated in base and is not in head" for one in _no_longer_donated(base, head)]
+    if told:
+        yield failed(DONATION, f"{where(head)}: {told[0]}", told[1:_MOST_CAUSES])
 
 
 def _verdict(fact: Fact, base: AotCase, head: AotCase, old: float, new: float) -> Verdict:

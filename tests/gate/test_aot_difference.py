@@ -126,10 +126,42 @@ def test_an_argument_that_is_no_longer_donated_is_named():
 
 
 def test_a_smaller_cache_has_less_to_alias_and_is_no_regression():
-    """Less memory is better, also where less of it is updated in place."""
-    verdicts, code = compared(head=other(alias_bytes=1_000_000, argument_bytes=997_000_000))
-    assert failed(verdicts) == []
-    assert code == 0
+    """Less memory is better, also where less of it is updated in place, and where a layout pads the cache."""
+    smaller = replace(made.CACHE, shape="bf16[24,2,144,64]", bytes=made.CACHE.bytes // 4)
+    head = other(alias_bytes=smaller.bytes, argument_bytes=997_000_000)
+    verdicts, code = compared(head=replace(head, arguments=(head.arguments[0], smaller)))
+    assert (failed(verdicts), code) == ([], 0)
+    padded = made.good_case(made.good_program(alias_bytes=2 * made.CACHE.bytes))
+    head = other(alias_bytes=2 * smaller.bytes, argument_bytes=990_000_000)
+    verdicts, code = compared(base=padded, head=replace(head, arguments=(head.arguments[0], smaller)))
+    assert (failed(verdicts), code) == ([], 0)
+
+
+def test_smaller_weights_do_not_excuse_a_cache_that_is_copied():
+    """Quantised, the arguments are less by more than the cache; that it is no longer updated in place is a loss."""
+    head = other(alias_bytes=0, argument_bytes=500_000_000, peak_bytes=510_000_000)
+    weight = replace(head.arguments[0], shape="s8[24,896,9728]", bytes=made.WEIGHT_BYTES // 2)
+    for cache, told in (
+        (replace(made.CACHE, donated=False), "`cache.k` (bf16[24,2,576,64], 3.54 MB) was donated in base and is not"),
+        (made.CACHE, "updated in place 3.54 MB -> 0 B"),
+    ):
+        verdicts, code = compared(head=replace(head, arguments=(weight, cache)))
+        assert (failed(verdicts), code) == (["alias_bytes"], 1)
+        assert told in verdicts["alias_bytes"].summary
+
+
+def test_what_is_no_longer_donated_fails_though_something_else_is_updated_instead():
+    """The sum of the bytes hides it; what is small beside the program is nothing."""
+    small = replace(made.CACHE, path="length", shape="s32[]", bytes=4)
+    base = replace(made.good_case(), arguments=(*made.good_case().arguments, small))
+    grown = replace(made.CACHE, path="cache.v")
+    lost = tuple(replace(one, donated=False) for one in (made.CACHE, small))
+    verdicts, code = compared(base=base, head=replace(other(), arguments=(base.arguments[0], grown, *lost)))
+    assert (failed(verdicts), code) == (["donation"], 1)
+    assert "`cache.k` (bf16[24,2,576,64], 3.54 MB) was donated in base and is not" in verdicts["donation"].summary
+    assert verdicts["donation"].detail == ()
+    verdicts, code = compared(base=base, head=replace(other(), arguments=(*base.arguments[:2], lost[1])))
+    assert (failed(verdicts), code) == ([], 0)
 
 
 def test_what_shrinks_is_an_improvement_and_says_what_is_gone():

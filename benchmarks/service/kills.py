@@ -14,17 +14,21 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from benchmarks.service.records import text
+from benchmarks.service.records import comparison_text, text
 from benchmarks.service.servers import Nursery, client
 
 PROJECT = "/api/v1/projects/kills"
 METRICS = 20
+_COMPARED = 4
+"""Of so many records one is a comparison."""
+
 _WORKERS = 4
 _LARGEST = 400_000
 _PATIENCE_S = 20.0
@@ -32,10 +36,10 @@ _PATIENCE_S = 20.0
 
 @dataclass(kw_only=True)
 class Acknowledged:
-    """What the service said that it has: runs by id, and files by run and path, each with its SHA-256."""
+    """What the service said that it has: records by where they are, and files by that and path, each with SHA-256."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    runs: dict[str, str] = field(default_factory=dict)
+    records: dict[str, str] = field(default_factory=dict)
     files: dict[tuple[str, str], str] = field(default_factory=dict)
     unexpected: list[str] = field(default_factory=list)
 
@@ -66,13 +70,14 @@ def kill_often(data: Path, *, kills: int, database: str = "", seed: int = 0) -> 
                 worker.join()
             nursery.start()
             wrong += _check(nursery, told, skip=checked)
-            checked = len(told.runs)
+            checked = len(told.records)
         wrong += _check(nursery, told, skip=0)
     return {
         "kills": kills,
         "seed": seed,
         "database": database.partition(":")[0] or "sqlite",
-        "acknowledged_runs": len(told.runs),
+        "acknowledged_runs": sum(place.startswith("runs/") for place in told.records),
+        "acknowledged_comparisons": sum(place.startswith("comparisons/") for place in told.records),
         "acknowledged_files": len(told.files),
         "wrong": [*told.unexpected, *wrong],
     }
@@ -85,13 +90,13 @@ def _make_project(nursery: Nursery) -> None:
 
 def _under_way(told: Acknowledged, count: int) -> None:
     """Wait until ``count`` things were acknowledged since this began: however slow the machine, much is under way."""
-    before, begun = len(told.runs) + len(told.files), time.monotonic()
-    while len(told.runs) + len(told.files) < before + count and time.monotonic() - begun < _PATIENCE_S:
+    before, begun = len(told.records) + len(told.files), time.monotonic()
+    while len(told.records) + len(told.files) < before + count and time.monotonic() - begun < _PATIENCE_S:
         time.sleep(0.002)
 
 
 def _push(nursery: tuple[str, str], numbers: Any, told: Acknowledged, stop: threading.Event, seed: int) -> None:
-    """Send runs and their traces until the service is gone; note what it acknowledges."""
+    """Send runs, comparisons and their traces until the service is gone; note what it acknowledges."""
     random_ = random.Random(seed)  # noqa: S311  (sizes, not secrets)
     try:
         with client(*nursery) as http:
@@ -106,17 +111,19 @@ def _push(nursery: tuple[str, str], numbers: Any, told: Acknowledged, stop: thre
 
 def _push_one(http: httpx.Client, random_: random.Random, numbers: Any, told: Acknowledged) -> None:
     with told.lock:
-        body = text(next(numbers), metrics=METRICS)
+        number = next(numbers)
+    body = text(number, metrics=METRICS) if number % _COMPARED else comparison_text(number)
     answer = http.post(f"{PROJECT}/runs", content=body)
     answer.raise_for_status()
     record = answer.json()["records"][0]
+    place = f"{record['kind']}s/{record['id']}"
     with told.lock:
-        told.runs[record["id"]] = record["sha256"]
+        told.records[place] = record["sha256"]
     data = random_.randbytes(random_.randrange(_LARGEST))
     digest = hashlib.sha256(data).hexdigest()
     path = "plugins/profile/s/a.xplane.pb"
     announced = {"path": path, "size": len(data), "sha256": digest}
-    begun = http.post(f"{PROJECT}/runs/{record['id']}/files", json=announced).raise_for_status().json()
+    begun = http.post(f"{PROJECT}/{place}/files", json=announced).raise_for_status().json()
     offset = 0
     while not begun["complete"]:
         part = data[offset : offset + random_.randrange(50_000, 200_000)]
@@ -125,38 +132,46 @@ def _push_one(http: httpx.Client, random_: random.Random, numbers: Any, told: Ac
         begun = begun.raise_for_status().json()
         offset = begun["offset"]
     with told.lock:
-        told.files[record["id"], path] = digest
+        told.files[place, path] = digest
 
 
 def _check(nursery: Nursery, told: Acknowledged, *, skip: int) -> list[str]:
-    """Return what is wrong: acknowledged and lost, or there and not whole. ``skip``: so many runs were seen."""
+    """Return what is wrong: acknowledged and lost, or there and not whole. ``skip``: so many records were seen."""
     with client(nursery.url, nursery.token) as http:
-        wrong = [problem for run in list(told.runs)[skip:] for problem in _check_run(http, run, told)]
-        listed = http.get(f"{PROJECT}/runs", params={"limit": 20}).raise_for_status().json()["runs"]
-        for row in listed:
-            if row["run"] not in told.runs:
-                wrong += _check_run(http, row["run"], told)
+        wrong = [problem for place in list(told.records)[skip:] for problem in _check_record(http, place, told)]
+        for kind in ("run", "comparison"):
+            listed = http.get(f"{PROJECT}/{kind}s", params={"limit": 20}).raise_for_status().json()[f"{kind}s"]
+            for place in (f"{kind}s/{row[kind]}" for row in listed):
+                if place not in told.records:
+                    wrong += _check_record(http, place, told)
     return wrong
 
 
-def _check_run(http: httpx.Client, run: str, told: Acknowledged) -> list[str]:
-    answer = http.get(f"{PROJECT}/runs/{run}")
+def _check_record(http: httpx.Client, place: str, told: Acknowledged) -> list[str]:
+    answer = http.get(f"{PROJECT}/{place}")
     if answer.status_code != 200:
-        return [f"{run} was acknowledged and answers {answer.status_code}"]
+        return [f"{place} was acknowledged and answers {answer.status_code}"]
     found, wrong = answer.json(), []
-    if run in told.runs and found["sha256"] != told.runs[run]:
-        wrong.append(f"{run} has other content than was acknowledged")
-    if len(found["metrics"]) != METRICS or len(found["verdicts"]) != 1 or len(found["case_list"]) != 1:
-        wrong.append(f"{run} is half there: {len(found['metrics'])} of {METRICS} metrics")
+    if place in told.records and found["sha256"] != told.records[place]:
+        wrong.append(f"{place} has other content than was acknowledged")
+    if not _is_whole(found):
+        wrong.append(f"{place} is half there: {len(found['verdicts'])} verdicts")
     files = {file["path"]: file["sha256"] for file in found["files"]}
     wrong += [
-        f"{run} lost {path}" for (name, path), digest in told.files.items() if name == run and files.get(path) != digest
+        f"{place} lost {path}" for (of, path), digest in told.files.items() if of == place and files.get(path) != digest
     ]
     for path, digest in files.items():
-        data = http.get(f"{PROJECT}/runs/{run}/files/{path}").raise_for_status().content
+        data = http.get(f"{PROJECT}/{place}/files/{path}").raise_for_status().content
         if hashlib.sha256(data).hexdigest() != digest:
-            wrong.append(f"{run} has {path} with other content than it says")
+            wrong.append(f"{place} has {path} with other content than it says")
     return wrong
+
+
+def _is_whole(found: Mapping[str, Any]) -> bool:
+    """Say whether all is there that every record of ours has."""
+    is_run = "run" in found
+    measured = not is_run or (len(found["metrics"]) == METRICS and len(found["case_list"]) == 1)
+    return measured and len(found["verdicts"]) == 1
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Runs to send: as large as a real one with many metrics, each with an id and values of its own."""
+"""Runs to send: as large as a real one with many metrics, each with an id and values of its own; and comparisons."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = 5
 """Between two runs."""
+
+_SIDES = ("base", "head")
 
 
 def run(number: int, *, cases: int = 1, metrics: int = 50, series: int = 0) -> dict[str, Any]:
@@ -48,3 +50,11 @@ def _metric(value: float) -> dict[str, Any]:
 def text(number: int, **size: int) -> bytes:
     """Return run ``number`` as JSON text."""
     return json.dumps(run(number, **size)).encode()
+
+
+def comparison_text(number: int) -> bytes:
+    """Return comparison ``number``, of one case with one verdict, as JSON text."""
+    case = _case("model/engine/b1-p128-n128-f32", number, 0)
+    sides = {name: {"label": name, "kind": "revision", "commit": {"sha": f"{number:040x}"}} for name in _SIDES}
+    told = {"id": f"comparison-{number:07d}", "created_at": FIRST.isoformat(), "schema": "qwenperf.comparison.v1"}
+    return json.dumps({**told, **sides, "cases": [{"id": case["id"], "verdicts": case["verdicts"]}]}).encode()

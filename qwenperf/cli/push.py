@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     "--token", envvar="QWENPERF_TOKEN", default="", help="Better in $QWENPERF_TOKEN: others see a command line."
 )
 @click.option("--no-traces", is_flag=True, help="Send records only.")
+@click.option(
+    "--comparison-traces", is_flag=True, help="Send traces of comparisons, too; their records only sum them up."
+)
 @click.option("--from", "kind", default="", metavar="FORMAT", help="Another tool's files, in this format.")
 @click.option("--spool", is_flag=True, help="Send what waits from earlier, too.")
 @click.option("--spool-folder", envvar="QWENPERF_SPOOL", type=named_path, metavar="DIR", help="Where that waits.")
@@ -50,6 +53,8 @@ def command(runs: tuple[Path, ...], as_json: bool, strict: bool, **options: Any)
     options |= {name: options[name].strip() for name in ("url", "project", "token")}
     if not runs and not options["spool"]:
         raise UsageError("there is nothing to push.", advice="Give a run folder, or --spool for what waits.")
+    if options["no_traces"] and options["comparison_traces"]:
+        raise UsageError("--no-traces and --comparison-traces contradict each other.", advice="Give one of them.")
     found, codes = [], []
     for done in _push(runs, options):
         found.append(done)
@@ -123,12 +128,13 @@ def _project(options: dict[str, Any]) -> str:
 
 
 def _parcels(place: Path, options: dict[str, Any]) -> Iterator[Parcel]:
-    from qwenperf.store.parcels import pack_place
+    from qwenperf.store.parcels import RECORDS, pack_place
 
     if options["kind"]:
         yield from _foreign(place, options["kind"])
     else:
-        yield pack_place(place, traces=not options["no_traces"])
+        traced = RECORDS if options["comparison_traces"] else RECORDS[:1]
+        yield pack_place(place, traced=() if options["no_traces"] else traced)
 
 
 def _with_fork_point(parcel: Parcel) -> Parcel:

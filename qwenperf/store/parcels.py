@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Parcel:
-    """A record and its files. ``files``: where each lies here, by its path within the run. ``removed``: secrets.
+    """A record and its files. ``files``: where each lies here, by its path in its folder. ``removed``: secrets.
 
     ``query`` goes with the record and is no part of it; ``commit`` is what the record says of its own.
     """
@@ -55,8 +55,10 @@ def pack(document: Mapping[str, Any], name: str, files: Mapping[str, Path] | Non
     return Parcel(name=name, data=data, files=dict(files or {}), query=query, removed=removed, commit=told)
 
 
-def pack_place(place: Path, *, traces: bool = True) -> Parcel:
+def pack_place(place: Path, *, traced: Collection[str] = RECORDS[:1]) -> Parcel:
     """Return the run or comparison at ``place``, its folder or its record, as a parcel.
+
+    ``traced``: the names of records that take their traces along; by default runs do, and comparisons only sum them up.
 
     Raises:
       RecordError: nothing there, or no record; names the file.
@@ -72,8 +74,7 @@ def pack_place(place: Path, *, traces: bool = True) -> Parcel:
     if not isinstance(document, dict):
         raise RecordError(f"{file} holds no record.")
     name = str(document.get("id", file.parent.name))
-    is_run = file.name == "run.json"
-    return pack(document, name, _traces(file.parent) if traces and is_run else {})
+    return pack(document, name, _traces(file.parent) if file.name in traced else {})
 
 
 def _no_constant(name: str) -> None:
@@ -87,7 +88,7 @@ def _record_of(place: Path) -> Path:
 
 
 def _traces(folder: Path) -> dict[str, Path]:
-    """Return the trace files of a run folder; nothing is followed out of it."""
+    """Return the trace files of a folder; nothing is followed out of it."""
     found = sorted((folder / _TRACES).rglob("*")) if (folder / _TRACES).is_dir() else []
     kept = (file for file in found if file.is_file() and not file.is_symlink() and not file.name.startswith("."))
     return {file.relative_to(folder).as_posix(): file for file in kept}

@@ -20,6 +20,7 @@ from qwenperf.store.sending import ChangedError, send_file
 
 _MOST = 10_000
 _ALL = Window()
+_PLACES = {"run": "runs", "comparison": "comparisons"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ class RemoteStore:
         sizes, changed = [], []
         for path, file in parcel.files.items():
             try:
-                sizes.append(send_file(self._service, self._base, records[0]["id"], path, file))
+                sizes.append(send_file(self._service, self._base, _place(records[0]), path, file))
             except ChangedError as error:
                 changed.append(error)
         if changed:
@@ -150,6 +151,11 @@ class RemoteStore:
 
     def _get(self, path: str, **query: str | int | None) -> Any:
         return self._service.ask("GET", f"{self._base}{path}", query=query).json()
+
+
+def _place(record: Mapping[str, Any]) -> str:
+    """Return where a service has a record that it took in, within the project."""
+    return f"{_PLACES[record['kind']]}/{quote(record['id'], safe='')}"
 
 
 def _stored(row: Mapping[str, Any]) -> StoredRun:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import quote
 
 from qwenperf.errors import StoreError
 from qwenperf.store.http import RefusedError, Service, UnreachableError
@@ -28,8 +27,8 @@ class ChangedError(StoreError):
     default_advice = "Push it again when nothing writes to it."
 
 
-def send_file(service: Service, project: str, run: str, path: str, file: Path) -> int:
-    """Send a file of a run of the project at ``project``, and return its size.
+def send_file(service: Service, project: str, record: str, path: str, file: Path) -> int:
+    """Send a file of a record of the project at ``project``, such as ``runs/NAME``, and return its size.
 
     Raises:
       UnreachableError: no answer until patience ended, or a service that takes no more bytes.
@@ -38,7 +37,7 @@ def send_file(service: Service, project: str, run: str, path: str, file: Path) -
       ValueError: the answers are of no service.
     """
     told = _announced(file, path)
-    place = f"{project}/runs/{quote(run, safe='')}/files"
+    place = f"{project}/{record}/files"
     furthest, still = -1, 0
     progress: Mapping[str, Any] | None = None
     while progress is None or not progress["complete"]:

@@ -43,7 +43,7 @@ class Spool:
         self.folder = folder
 
     def keep(self, parcel: Parcel, url: str, project: str) -> Path:
-        """Keep a parcel until it can be sent, and return where; the same content is kept once for each address.
+        """Keep a parcel until it can be sent, and return where; what is the same is kept once for each address.
 
         User and password of the address are not kept, and nobody else on this machine may look.
 
@@ -51,7 +51,8 @@ class Spool:
           OutputError: the spool cannot be written to.
         """
         url = bare(url)
-        goes = hashlib.sha256(f"{url}\n{project}".encode()).hexdigest()[:8]
+        # A record with files is not the same as without: they would be lost.
+        goes = hashlib.sha256("\n".join((url, project, *parcel.files)).encode()).hexdigest()[:8]
         target = self.folder / f"{parcel.key}-{goes}"
         if target.is_dir():
             return target

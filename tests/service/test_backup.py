@@ -9,7 +9,7 @@ from qwenperf.errors import OutputError, UsageError
 from qwenperf.service import backup as module
 from qwenperf.service.app import make_service
 from qwenperf.service.backup import backup, restore
-from qwenperf.service.db import files, projects, runs, series
+from qwenperf.service.db import comparisons, files, projects, runs, series
 from qwenperf.service.jobs import expire
 from qwenperf.service.settings import ServiceSettings
 
@@ -18,7 +18,7 @@ TRACE = b"trace" * 100
 
 @pytest.fixture
 def filled(client, documents):
-    """The service behind ``client``, with runs, a file, and an upload under way."""
+    """The service behind ``client``, with runs, a comparison that has a file of one, and an upload under way."""
     for number in range(3):
         client.post("/api/v1/projects/demo/runs", json=documents.run(number)).raise_for_status()
     base = "/api/v1/projects/demo/runs/run-000001/files"
@@ -27,6 +27,9 @@ def filled(client, documents):
         upload = client.post(base, json=told).json()["upload"]
         place = f"/api/v1/projects/demo/uploads/{upload}"
         client.patch(place, content=sent, headers={"Upload-Offset": "0"}).raise_for_status()
+    client.post("/api/v1/projects/demo/comparisons", json=documents.comparison()).raise_for_status()
+    told = {"path": "c.pb", "size": len(TRACE), "sha256": hashlib.sha256(TRACE).hexdigest()}
+    assert client.post("/api/v1/projects/demo/comparisons/compare-1/files", json=told).json()["complete"]
     return client
 
 
@@ -38,6 +41,7 @@ def look(settings):
             project = projects.by_name(connection, "demo")
             listed = runs.recent(connection, project.id)
             (file,) = files.of_run(connection, runs.by_name(connection, project.id, "run-000001").id)
+            (compared,) = files.of_comparison(connection, comparisons.by_name(connection, project.id, "compare-1").id)
             (one,) = series.catalogue(connection, project.id)
             window = series.window(connection, one.id, series.Wanted())
             held = sum(len(row.name) > 0 for row in listed)
@@ -46,6 +50,7 @@ def look(settings):
             "runs": [row.name for row in listed],
             "records": records,
             "file": b"".join(service.files.read(project.id, file.name)),
+            "compared": (compared.path, b"".join(service.files.read(project.id, compared.name))),
             "points": [point.value for point in window.points],
             "held": held,
         }

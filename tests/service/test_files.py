@@ -4,14 +4,11 @@ import hashlib
 import io
 import tarfile
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import text
 
-from qwenperf.service.db import files, projects, runs, uploads
 from qwenperf.service.jobs import expire, sweep
 
 TRACE = bytes(range(256)) * 9000
@@ -266,70 +263,3 @@ def test_an_upload_that_nobody_goes_on_with_is_forgotten(traced):
     sweep(later)
     traced.ask("GET", f"/uploads/{upload}", 404)
     assert traced.row.used_bytes == used
-
-
-ON_POSTGRESQL = pytest.mark.parametrize(
-    "database_url", [pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
-)
-"""SQLite has one writer, which does one thing after the other."""
-
-
-@pytest.fixture
-def idle(server, client, documents):
-    """A project with a file that no run has any more, and what gives the file to another run."""
-    database, name = server.service.database, hashlib.sha256(TRACE).hexdigest()
-    for number in (1, 2):
-        client.post("/api/v1/projects/demo/runs", json=documents.run(number)).raise_for_status()
-    with database.read() as connection:
-        project = projects.by_name(connection, "demo")
-        first, second = (runs.by_name(connection, project.id, f"run-{number:06d}").id for number in (1, 2))
-    announced = {"project_id": project.id, "path": "a.pb", "sha256": name, "size": len(TRACE)}
-
-    def give(connection, run_id=second):
-        wanted = uploads.Announced(run_id=run_id, **announced)
-        return uploads.announce(connection, wanted, upload=f"upload-{run_id}", at=1, by="")
-
-    row = database.write(lambda connection: give(connection, first))
-    database.write(lambda connection: uploads.complete(connection, row, name="kept", at=1))
-    client.delete("/api/v1/projects/demo/runs/run-000001").raise_for_status()
-    return database, project.id, second, give
-
-
-def waits_for_a_lock(database):
-    """Wait until somebody waits for a lock of somebody else."""
-    asks = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-    ends = time.monotonic() + 20
-    while time.monotonic() < ends:
-        with database.read() as connection:
-            if connection.execute(asks).scalar():
-                return
-        time.sleep(0.01)
-    raise AssertionError("nobody waits")
-
-
-@ON_POSTGRESQL
-def test_a_file_that_a_run_gets_while_it_is_swept_up_stays(idle):
-    """The run was told that it has the file, and keeps it."""
-    database, project, run, give = idle
-    with ThreadPoolExecutor(1) as pool:
-        with database.engine.begin() as connection:
-            assert give(connection) is None
-            swept = pool.submit(database.write, lambda other: files.drop_unnamed(other, project))
-            waits_for_a_lock(database)
-        assert swept.result(20) == []
-    with database.read() as connection:
-        assert [one.path for one in files.of_run(connection, run)] == ["a.pb"]
-
-
-@ON_POSTGRESQL
-def test_a_file_that_is_swept_up_while_a_run_gets_it_is_sent_again(idle):
-    """Who comes too late is asked for its content."""
-    database, project, run, give = idle
-    with ThreadPoolExecutor(1) as pool:
-        with database.engine.begin() as connection:
-            assert files.drop_unnamed(connection, project) == ["kept"]
-            given = pool.submit(database.write, give)
-            waits_for_a_lock(database)
-        assert given.result(20).id == f"upload-{run}"
-    with database.read() as connection:
-        assert files.of_run(connection, run) == []

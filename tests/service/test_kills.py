@@ -17,10 +17,11 @@ def kills(repository, monkeypatch):
 
 
 def test_a_service_that_is_killed_keeps_what_it_acknowledged(kills, database_url, tmp_path, monkeypatch, repository):
-    """Fifteen kills while runs and traces come in from four sides; every acknowledged one is whole afterwards."""
+    """Fifteen kills while records and traces come in from four sides; every acknowledged one is whole afterwards."""
     monkeypatch.setenv("PYTHONPATH", str(repository))
     database = "" if database_url.startswith("sqlite") else database_url
     done = kills.kill_often(tmp_path / "data", kills=15, database=database)
     assert done["wrong"] == []
     assert done["acknowledged_runs"] > 15
+    assert done["acknowledged_comparisons"] > 0
     assert done["acknowledged_files"] > 0

@@ -1,53 +1,72 @@
 """Databases of earlier versions come along with their rows."""
 
+import os
+from contextlib import contextmanager
+
 import pytest
 from alembic import command
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 from qwenperf.service.db import upgrade as upgrading
+from qwenperf.service.db import uploads
 from qwenperf.service.db.database import Database
+from qwenperf.service.db.engines import postgresql_engine, sqlite_engine
 from qwenperf.service.db.main_line import unjudged
 from qwenperf.service.db.projects import by_name
 
+DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+PROJECT = "INSERT INTO projects (name, public, quota_bytes, created_at) VALUES ('demo', :no, 1, 1)"
+RECORD = "INSERT INTO records (body, size) VALUES (:body, 1)"
+RUN = """
+INSERT INTO runs (project_id, name, sha256, record_id, at, measured_at, cases, failed, interrupted, received_at, branch)
+VALUES (1, :name, :name, :record, 1, 1, 0, 0, :no, 1, :branch)
+"""
+UPLOAD = """
+INSERT INTO uploads (id, project_id, run_id, path, sha256, size, received, created_at, updated_at, pushed_by)
+VALUES ('u', 1, 1, 'a.pb', 's', 9, 4, 5, 6, 'ci')
+"""
 
-@pytest.fixture
-def first(tmp_path):
-    """A SQLite database as the first version made it, with a project and a run."""
+
+@pytest.fixture(params=DATABASES)
+def first(request, tmp_path):
+    """A database as the first version made it, with a project and a run."""
     url = f"sqlite:///{tmp_path / 'old.sqlite'}"
-    engine = create_engine(url)
-    with engine.begin() as connection:
+    if request.param == "postgresql":
+        cluster, name = request.getfixturevalue("cluster"), f"old_{os.urandom(6).hex()}"
+        cluster.run(f"CREATE DATABASE {name}")
+        url = cluster.url(name)
+    with changing(url) as connection:
         config = upgrading._config()
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
-        connection.execute(
-            text("INSERT INTO projects (name, public, quota_bytes, created_at) VALUES ('demo', 0, 1, 1)")
-        )
-        connection.execute(text("INSERT INTO records (body, size) VALUES (x'00', 1)"))
-        connection.execute(
-            text(
-                "INSERT INTO runs (project_id, name, sha256, record_id, at, measured_at, cases, failed, interrupted, "
-                "received_at) VALUES (1, 'r', 'x', 1, 1, 1, 0, 0, 0, 1)"
-            )
-        )
+        connection.execute(text(PROJECT), {"no": False})
+        add_run(connection, "r", "", 1)
+    yield url
+    if request.param == "postgresql":
+        cluster.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def add_run(connection, name, branch, record):
+    """Add a run as the first version did; ``record``: so many there are with it."""
+    connection.execute(text(RECORD), {"body": b"0"})
+    connection.execute(text(RUN), {"name": name, "branch": branch, "record": record, "no": False})
+
+
+@contextmanager
+def changing(url):
+    """Give a connection to a database of any version; it commits in the end."""
+    is_sqlite = url.startswith("sqlite")
+    engine = sqlite_engine(url, pool_size=1, writes=True) if is_sqlite else postgresql_engine(url, pool_size=1)
+    with engine.begin() as connection:
+        yield connection
     engine.dispose()
-    return url
 
 
 def test_a_project_without_main_is_judged_by_the_branch_of_most_runs(first):
     """Else nothing of it would be looked at any more, and its alerts would end in silence."""
-    engine = create_engine(first)
-    with engine.begin() as connection:
-        for name, branch in (("a", "master"), ("b", "master"), ("c", "topic")):
-            row = {"name": name, "branch": branch, "record": ord(name)}
-            connection.execute(text("INSERT INTO records (id, body, size) VALUES (:record, x'00', 1)"), row)
-            connection.execute(
-                text(
-                    "INSERT INTO runs (project_id, name, sha256, record_id, at, measured_at, cases, failed, "
-                    "interrupted, received_at, branch) VALUES (1, :name, :name, :record, 1, 1, 0, 0, 0, 1, :branch)"
-                ),
-                row,
-            )
-    engine.dispose()
+    with changing(first) as connection:
+        for record, (name, branch) in enumerate((("a", "master"), ("b", "master"), ("c", "topic")), 2):
+            add_run(connection, name, branch, record)
     upgrading.upgrade(first)
     database = Database(first, pool_size=2)
     try:
@@ -55,6 +74,25 @@ def test_a_project_without_main_is_judged_by_the_branch_of_most_runs(first):
             assert connection.execute(text("SELECT default_branch FROM projects")).scalar() == "master"
     finally:
         database.close()
+
+
+def test_an_upload_under_way_goes_on(first):
+    """It is of its run as before, with the parts that came; what is new is that it might be of a comparison."""
+    with changing(first) as connection:
+        connection.execute(text(UPLOAD))
+        connection.execute(text("INSERT INTO upload_parts VALUES ('u', 0, 4, 'part')"))
+    upgrading.upgrade(first)
+    database = Database(first, pool_size=2)
+    try:
+        with database.read() as connection:
+            (row,) = connection.execute(text("SELECT * FROM uploads")).mappings()
+            assert uploads.parts(connection, "u") == ["part"]
+    finally:
+        database.close()
+    assert dict(row) == {
+        "id": "u", "project_id": 1, "run_id": 1, "comparison_id": None, "path": "a.pb", "sha256": "s", "size": 9,
+        "received": 4, "created_at": 5, "updated_at": 6, "pushed_by": "ci",
+    }  # fmt: skip
 
 
 def test_runs_of_the_first_version_are_of_no_branch_and_judged(first):

@@ -104,7 +104,7 @@ def test_only_an_admin_removes(three, scope, status):
     assert len(three.get("/runs")["runs"]) == (2 if status == 204 else 3)
 
 
-def test_the_page_of_a_run_removes_it_if_that_is_meant(three):
+def test_the_page_of_a_record_removes_it_if_that_is_meant(three, documents):
     """Its form has the session's secret and a box to tick; who may not, sees none."""
     page = f"/p/{three.name}/runs/run-000001"
     with three.server.client("") as http:
@@ -123,6 +123,12 @@ def test_the_page_of_a_run_removes_it_if_that_is_meant(three):
         done = http.post(f"{page}/delete", data={"csrf": secret(page), "sure": "yes"})
         assert (done.status_code, done.headers["location"]) == (303, f"/p/{three.name}/runs")
         assert http.get(page).status_code == 404
+        compared = f"/p/{three.name}/comparisons/compare-1"
+        three.post("/comparisons", documents.comparison())
+        assert "Remove this comparison" in http.get(compared).text
+        done = http.post(f"{compared}/delete", data={"csrf": secret(compared), "sure": "yes"})
+        assert (done.status_code, done.headers["location"]) == (303, f"/p/{three.name}/comparisons")
+        assert http.get(compared).status_code == 404
     reader = three.post("/tokens", {"name": "x", "scope": "read"})["token"]
     with three.server.client(reader) as http:
         assert (

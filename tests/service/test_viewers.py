@@ -1,4 +1,4 @@
-"""XProf on a run's traces, through the service: who gets there, what passes, and when it ends."""
+"""XProf on traces of runs and comparisons, through the service: who gets there, what passes, and when it ends."""
 
 import hashlib
 import importlib.util
@@ -13,8 +13,11 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from sqlalchemy import select, update
 
 from qwenperf.service.db import projects, retention, runs
+from qwenperf.service.db.tables import comparisons as compared
+from qwenperf.service.db.tables import runs as table_of_runs
 from qwenperf.service.problems import ServiceUnavailableError
 from qwenperf.service.settings import ServiceSettings
 from qwenperf.service.viewers import process
@@ -64,9 +67,14 @@ def filled(service, documents):
 
 def send(service, number, session, data, host="host"):
     """Send a trace of a run."""
+    send_to(service, f"runs/run-{number:06d}", session, data, host)
+
+
+def send_to(service, record, session, data, host="host"):
+    """Send a trace of a record."""
     told = {"path": f"plugins/profile/{session}/{host}.xplane.pb", "size": len(data)}
     told["sha256"] = hashlib.sha256(data).hexdigest()
-    place = f"/api/v1/projects/demo/runs/run-{number:06d}/files"
+    place = f"/api/v1/projects/demo/{record}/files"
     upload = service.ask("POST", place, service.admin, json=told).json()["upload"]
     if upload is not None:  # the same content is there already
         place, headers = f"/api/v1/projects/demo/uploads/{upload}", {"Upload-Offset": "0"}
@@ -97,7 +105,11 @@ def form_of(http, page):
 
 def start(http, number=1, status=303):
     """Open the traces of a run as its page does, and return where that leads, or what it says."""
-    page = f"/p/demo/runs/run-{number:06d}"
+    return start_on(http, f"/p/demo/runs/run-{number:06d}", status)
+
+
+def start_on(http, page, status=303):
+    """Open the traces of a page."""
     sent = http.post(f"{page}/xprof", data={"csrf": form_of(http, page)})
     assert sent.status_code == status, sent.text[:500]
     return sent.headers["location"] if status == 303 else sent.text
@@ -150,6 +162,31 @@ def test_who_may_not_see_the_run_opens_no_viewer_and_gets_to_none(filled, person
     assert refused.status_code == 404
     assert http.post("/p/demo/runs/run-000001/xprof", data={"csrf": "0" * 64}).status_code == 403
     assert service.viewers.count() == 1
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_comparison_has_a_viewer_of_its_own(filled, person, documents):
+    """Of the same number and moment as a run, its tickets are good for nothing else; it ends with its comparison."""
+    http, api = person(), "/api/v1/projects/demo/comparisons"
+    page = "/p/demo/comparisons/compare-1"
+    assert filled.ask("POST", api, filled.admin, json=documents.comparison()).status_code == 201
+    assert "Open the traces in XProf" not in http.get(page).text
+    start_on(http, page, 404)
+    send_to(filled, "comparisons/compare-1", "case-base", b"trace of base")
+    filled.service.database.write(
+        lambda connection: [connection.execute(update(one).values(received_at=1)) for one in (table_of_runs, compared)]
+    )
+    assert "Open the traces in XProf" in http.get(page).text
+    place = start_on(http, page)
+    assert stranger(filled, place).status_code == 200
+    assert stranger(filled, f"{place}data?run=case-base&tag=overview_page").status_code == 200
+    assert stranger(filled, f"{place}data?run=session-1&tag=overview_page").status_code == 422
+    with filled.service.database.read() as connection:
+        (one,) = connection.execute(select(table_of_runs.c.name).where(table_of_runs.c.id == 1)).scalars()
+    assert stranger(filled, place.replace("comparisons/compare-1", f"runs/{one}")).status_code == 404
+    assert filled.ask("DELETE", f"{api}/compare-1", filled.admin).status_code == 204
+    assert stranger(filled, place).status_code == 404
+    assert filled.service.viewers.count() == 0
 
 
 @pytest.mark.usefixtures("fake")

@@ -172,7 +172,7 @@ def test_an_odd_pause_is_no_pause():
 
 def receiving(seen, *, answers=(), meanwhile=lambda: None):
     """A service that takes files; ``answers`` come first to parts, and ``meanwhile`` happens before each."""
-    record = {"records": [{"id": "r", "created": True}]}
+    record = {"records": [{"kind": "run", "id": "r", "created": True}]}
     answers = list(answers)
 
     def answer(request):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Connection, Row, Table, select
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -41,11 +41,10 @@ def _lines(service: Service, project: Row[Any]) -> Iterator[bytes]:
 def _entries(database: Database, project: Row[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what there is. No connection is held while a line waits for a reader, who may be slow or gone."""
     yield "project", shapes.project(project)
-    for row, lying in _each(database, runs, project.id):
-        told = {"files": [shapes.file(file) for file in lying], "record": unpack(row.body)}
-        yield "run", shapes.run(row) | told
-    for row, _ in _each(database, comparisons, project.id):
-        yield "comparison", shapes.comparison(row) | {"record": unpack(row.body)}
+    for row, lying in _each(database, runs, files.of_run, project.id):
+        yield "run", shapes.run(row) | _sent(row, lying)
+    for row, lying in _each(database, comparisons, files.of_comparison, project.id):
+        yield "comparison", shapes.comparison(row) | _sent(row, lying)
     with database.read() as connection:
         said = alerts.accepted_changes(connection, project.id, limit=1_000_000)
         found = alerts.recent(connection, project.id, limit=1_000_000)
@@ -55,15 +54,21 @@ def _entries(database: Database, project: Row[Any]) -> Iterator[tuple[str, dict[
         yield "alert", shapes.alert(row)
 
 
-def _each(database: Database, table: Any, project_id: int) -> Iterator[tuple[Row[Any], Sequence[Row[Any]]]]:
-    """Yield the rows of a project with their records, and the files of runs, a few at a time."""
+def _sent(row: Row[Any], lying: Sequence[Row[Any]]) -> dict[str, Any]:
+    return {"files": [shapes.file(file) for file in lying], "record": unpack(row.body)}
+
+
+def _each(
+    database: Database, table: Table, of: Callable[[Connection, int], Sequence[Row[Any]]], project_id: int
+) -> Iterator[tuple[Row[Any], Sequence[Row[Any]]]]:
+    """Yield the rows of a project with their records and files, a few at a time."""
     last = 0
     query = select(table, records.c.body).join(records, records.c.id == table.c.record_id)
     query = query.where(table.c.project_id == project_id).order_by(table.c.id).limit(_AT_ONCE)
     while True:
         with database.read() as connection:
             rows = connection.execute(query.where(table.c.id > last)).all()
-            lying = [files.of_run(connection, row.id) if table is runs else () for row in rows]
+            lying = [of(connection, row.id) for row in rows]
         if not rows:
             return
         yield from zip(rows, lying, strict=True)

@@ -183,27 +183,31 @@ def list_comparisons(request: Request) -> Response:
     return shapes.page("comparisons", rows, shapes.comparison, limit, "created_at")
 
 
-def _comparison(request: Request, connection: Connection) -> Row[Any]:
-    _, project = project_for(request, connection, "read")
+def comparison_for(request: Request, connection: Connection, scope: str) -> tuple[Row[Any], Row[Any], Identity]:
+    """Return project and comparison of the path, and who asks; errors as ``run_for``."""
+    identity, project = project_for(request, connection, scope)
     name = part(request, "comparison")
     row = comparisons.by_name(connection, project.id, name)
     if row is None:
         raise NotFoundError(f"project {project.name!r} has no comparison {name!r}.")
-    return row
+    return project, row, identity
 
 
 def show_comparison(request: Request) -> Response:
-    """Show a comparison and its verdicts."""
+    """Show a comparison: its verdicts and files."""
     with service_of(request).database.read() as connection:
-        row = _comparison(request, connection)
+        _, row, _ = comparison_for(request, connection, "read")
         found = runs.verdicts_of(connection, comparison_id=row.id)
-    return shapes.answer(shapes.comparison(row) | {"verdicts": [shapes.verdict(verdict) for verdict in found]})
+        lying = files.of_comparison(connection, row.id)
+    told = {"verdicts": [shapes.verdict(verdict) for verdict in found], "files": [shapes.file(file) for file in lying]}
+    return shapes.answer(shapes.comparison(row) | told)
 
 
 def comparison_record(request: Request) -> Response:
     """Return the record of a comparison, as it was sent."""
     with service_of(request).database.read() as connection:
-        return _record(connection, _comparison(request, connection))
+        _, row, _ = comparison_for(request, connection, "read")
+        return _record(connection, row)
 
 
 def _record(connection: Connection, row: Row[Any]) -> Response:

@@ -60,7 +60,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         files=many(named("File")),
     ),
     "Comparison": thing(**_COMPARISON),
-    "ComparisonInFull": thing(**_COMPARISON, verdicts=many(named("Verdict"))),
+    "ComparisonInFull": thing(**_COMPARISON, verdicts=many(named("Verdict")), files=many(named("File"))),
     "Series": thing(**_METRIC, total=whole(), last_at=maybe(_TIME), last_value=maybe(real())),
     "Point": thing(
         at=_TIME, value=real(), interval=_INTERVAL, samples=whole(), run=text(), commit=text(), branch=text(),

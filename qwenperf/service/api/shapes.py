@@ -163,7 +163,7 @@ def bucket(row: Row[Any]) -> Json:
 
 
 def file(row: Row[Any]) -> Json:
-    """Return a file of a run."""
+    """Return a file of a run or comparison."""
     return {"path": row.path, "size": row.size, "sha256": row.sha256}
 
 

@@ -14,7 +14,6 @@ from qwenperf.service.api import (
     records,
     removal,
     series,
-    uploads,
 )
 from qwenperf.service.api.operations import (
     CURSOR,
@@ -30,6 +29,7 @@ from qwenperf.service.api.operations import (
     thing,
     whole,
 )
+from qwenperf.service.api.table_files import FILES
 from qwenperf.service.api.table_outward import OUTWARD
 from qwenperf.service.db.alerts import STATES
 
@@ -37,7 +37,6 @@ _PROJECTS = f"{PREFIX}/projects"
 _PROJECT = f"{_PROJECTS}/{{project}}"
 _RUN = f"{_PROJECT}/runs/{{run}}"
 _COMPARISON = f"{_PROJECT}/comparisons/{{comparison}}"
-_UPLOAD = f"{_PROJECT}/uploads/{{upload}}"
 _TIME = text(format="date-time")
 _SHA = "^[0-9a-f]{40}([0-9a-f]{24})?$"
 
@@ -57,7 +56,6 @@ _OPTIONAL: dict[str, Any] = {
     "budgets": {"type": "object", "description": "The table [tool.qwenperf.budgets]; runs are judged by it."},
 }  # fmt: skip
 _NEW_PROJECT = thing(_OPTIONAL, project=text(pattern="^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"))
-_FILE = thing(path=text(maxLength=400), sha256=text(pattern="^[0-9a-f]{64}$"), size=whole(minimum=0))
 _CHANGE = thing(
     case=text(), metric=text(), run=text("Where the change begins."),
     reason=text(minLength=1, maxLength=changes.REASON_LIMIT),
@@ -77,11 +75,6 @@ _SENT = (
     _told("pull_request", "Pull request that GitHub is told at, where the project is linked.", whole(minimum=1)),
     _told("head_sha", "Its newest commit when it was measured, where the record's is a merge.", text(pattern=_SHA)),
 )
-_OFFSET = Parameter(
-    name=uploads.OFFSET, schema=whole(minimum=0), about="Offset of the first byte sent.", place="header", required=True
-)
-_RANGE = Parameter(name="Range", schema=text(), about="`bytes=FIRST-LAST`.", place="header")
-
 OPERATIONS = (
     Operation(
         id="listProjects", method="GET", path=_PROJECTS, handler=projects.listed, about="Projects that you may see.",
@@ -133,34 +126,6 @@ OPERATIONS = (
         answers={200: thing(outcome=text(), verdicts=many(named("Verdict")))},
     ),
     Operation(
-        id="listFiles", method="GET", path=f"{_RUN}/files", handler=uploads.list_files, scope="read",
-        about="Files of a run.", answers={200: thing(files=many(named("File")))},
-    ),
-    Operation(
-        id="announceFile", method="POST", path=f"{_RUN}/files", handler=uploads.announce, scope="push",
-        about="Announce a file of a run; the answer says where to send it, and from which byte on.", body=_FILE,
-        answers={200: named("Upload"), 201: named("Upload")}, problems=(409, 413, 415, 422),
-    ),
-    Operation(
-        id="getFile", method="GET", path=f"{_RUN}/files/{{path}}", handler=uploads.read_file, scope="read",
-        about="A file of a run, or a range of its bytes.", parameters=(_RANGE,),
-        answers={200: "application/octet-stream", 206: "application/octet-stream"}, problems=(416,),
-    ),
-    Operation(
-        id="getUpload", method="GET", path=_UPLOAD, handler=uploads.show_upload, scope="push",
-        about="How far an upload has come.", answers={200: named("Upload")},
-    ),
-    Operation(
-        id="appendToUpload", method="PATCH", path=_UPLOAD, handler=uploads.append, scope="push",
-        about="Send bytes from an offset on. With the last one the file is checked, and there.",
-        parameters=(_OFFSET,), body="application/octet-stream", answers={200: named("Upload")},
-        problems=(409, 413, 422),
-    ),
-    Operation(
-        id="dropUpload", method="DELETE", path=_UPLOAD, handler=uploads.give_up, scope="push",
-        about="Give an upload up.", answers={204: None},
-    ),
-    Operation(
         id="listComparisons", method="GET", path=f"{_PROJECT}/comparisons", handler=records.list_comparisons,
         scope="read", about="Comparisons, the latest first.", parameters=(LIMIT, CURSOR),
         answers={200: _listed("comparisons", "Comparison")}, problems=(422,),
@@ -172,12 +137,17 @@ OPERATIONS = (
     ),
     Operation(
         id="getComparison", method="GET", path=_COMPARISON, handler=records.show_comparison, scope="read",
-        about="A comparison with its verdicts.", answers={200: named("ComparisonInFull")},
+        about="A comparison with verdicts and files.", answers={200: named("ComparisonInFull")},
     ),
     Operation(
         id="getComparisonRecord", method="GET", path=f"{_COMPARISON}/record", handler=records.comparison_record,
         scope="read", about="The comparison.json that was sent.", answers={200: {"type": "object"}},
     ),
+    Operation(
+        id="removeComparison", method="DELETE", path=_COMPARISON, handler=removal.remove_comparison, scope="admin",
+        about="Remove a comparison with its verdicts and files. Once more changes nothing.", answers={204: None},
+    ),
+    *FILES,
     Operation(
         id="listSeries", method="GET", path=f"{_PROJECT}/series", handler=series.listed, scope="read",
         about="Series by case and metric, each with its newest value.",

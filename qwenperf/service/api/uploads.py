@@ -1,4 +1,4 @@
-"""Files of runs: announced with size and SHA-256, sent in parts from any offset on, and read again.
+"""Files of runs and comparisons: announced with size and SHA-256, sent in parts from any offset on, and read again.
 
 An archive is a file like any other: nothing is ever unpacked here.
 """
@@ -9,6 +9,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -21,21 +22,46 @@ from qwenperf.errors import UsageError
 from qwenperf.schema.hints import show
 from qwenperf.service.api import shapes
 from qwenperf.service.api.asked import body_of, field_of, object_of, part, project_for
-from qwenperf.service.api.records import run_for
+from qwenperf.service.api.records import comparison_for, run_for
+from qwenperf.service.auth.identity import Identity
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.db import files, uploads
+from qwenperf.service.db.files import Kind, Owner
 from qwenperf.service.files import BLOCK
 from qwenperf.service.problems import ConflictError, NotFoundError, Problem, ServiceUnavailableError
 from qwenperf.units import byte_count
 
-_FIELDS = ("run", "path", "sha256", "size")
+_FIELDS = ("path", "sha256", "size")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 OFFSET = "Upload-Offset"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    """A run or comparison that an address names, with its project, and who asks."""
+
+    project: Row[Any]
+    row: Row[Any]
+    identity: Identity
+    owner: Owner
+
+
+def _record(request: Request, connection: Connection, scope: str) -> _Record:
+    """Return what the path names; errors as ``run_for``."""
+    kind: Kind = "run" if "run" in request.path_params else "comparison"
+    find = run_for if kind == "run" else comparison_for
+    project, row, identity = find(request, connection, scope)
+    return _Record(project=project, row=row, identity=identity, owner=Owner(kind, row.id))
+
+
+def _check_there(connection: Connection, record: _Record) -> None:
+    if not files.is_there(connection, record.owner, record.row):
+        raise NotFoundError(f"the {record.owner.kind} {record.row.name!r} was removed.")
+
+
 async def announce(request: Request) -> Response:
-    """Announce a file of a run; the answer says where to send it, and from which byte on."""
+    """Announce a file of a run or comparison; the answer says where to send it, and from which byte on."""
     data = await body_of(request)
     return await run_in_threadpool(_announce, request, data)
 
@@ -43,11 +69,11 @@ async def announce(request: Request) -> Response:
 def _announce(request: Request, data: bytes) -> Response:
     service = service_of(request)
     with service.database.read() as connection:
-        project, run, identity = run_for(request, connection, "push")
-    document = object_of(data, _FIELDS[1:])
+        record = _record(request, connection, "push")
+    document = object_of(data, _FIELDS)
     wanted = uploads.Announced(
-        project_id=project.id,
-        run_id=run.id,
+        project_id=record.project.id,
+        owner=record.owner,
         path=uploads.safe_path(field_of(document, "path", str)),
         sha256=_sha256(field_of(document, "sha256", str)),
         size=_size(field_of(document, "size", int), service.settings.file_limit),
@@ -55,12 +81,14 @@ def _announce(request: Request, data: bytes) -> Response:
     at, name = service.clock(), secrets.token_hex(16)
 
     def work(connection: Connection) -> Row[Any] | None:
-        return uploads.announce(connection, wanted, upload=name, at=at, by=identity.name)
+        # Once more: it may have gone, and SQLite gives its number to the next one.
+        _check_there(connection, record)
+        return uploads.announce(connection, wanted, upload=name, at=at, by=record.identity.name)
 
     row = service.database.write(work)
     if row is None:
         return shapes.answer({"upload": None, "offset": wanted.size, "size": wanted.size, "complete": True})
-    place = f"/api/v1/projects/{project.name}/uploads/{row.id}"
+    place = f"/api/v1/projects/{record.project.name}/uploads/{row.id}"
     told = {"upload": row.id, "offset": row.received, "size": row.size, "complete": False}
     return shapes.answer(told, 200 if row.id != name else 201, {"Location": place, OFFSET: str(row.received)})
 
@@ -186,7 +214,7 @@ async def _blocks(request: Request, room: int) -> AsyncIterator[bytes]:
 
 
 def _complete(service: Service, row: Row[Any]) -> Response:
-    """Check what was received and make it a file of the run, in one step for whoever looks."""
+    """Check what was received and make it a file of its record, in one step for whoever looks."""
     with service.database.read() as connection:
         uploads.by_id(connection, row.project_id, row.id)
         names = uploads.parts(connection, row.id)
@@ -225,21 +253,20 @@ def give_up(request: Request) -> Response:
 
 
 def list_files(request: Request) -> Response:
-    """List the files of a run."""
+    """List the files of a run or comparison."""
     with service_of(request).database.read() as connection:
-        _, run, _ = run_for(request, connection, "read")
-        rows = files.of_run(connection, run.id)
+        rows = files.of(connection, _record(request, connection, "read").owner)
     return shapes.answer({"files": [shapes.file(row) for row in rows]})
 
 
 def read_file(request: Request) -> Response:
-    """Return a file of a run, or a range of its bytes. It is data to be kept, never a page to be shown."""
+    """Return a file of a record, or a range of its bytes. It is data to be kept, never a page to be shown."""
     service, path = service_of(request), part(request, "path")
     with service.database.read() as connection:
-        project, run, _ = run_for(request, connection, "read")
-        row = files.at_path(connection, run.id, path)
+        record = _record(request, connection, "read")
+        row = files.at_path(connection, record.owner, path)
     if row is None:
-        raise NotFoundError(f"run {run.name} has no file {path!r}.")
+        raise NotFoundError(f"{record.owner.kind} {record.row.name} has no file {path!r}.")
     start, end, status = _range(request.headers.get("range", ""), row.size)
     headers = {
         "Content-Length": str(end - start),
@@ -249,7 +276,7 @@ def read_file(request: Request) -> Response:
     }
     if status == 206:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{row.size}"
-    blocks: Iterator[bytes] = service.files.read(project.id, row.name, start, end) if end > start else iter(())
+    blocks: Iterator[bytes] = service.files.read(record.project.id, row.name, start, end) if end > start else iter(())
     # The first block now: a store that refuses is an answer of its own, and not half a file.
     first = _first(blocks)
     return StreamingResponse(first, status, headers, media_type="application/octet-stream")

@@ -1,47 +1,94 @@
-"""Files of runs: which there are, and which nobody names any more."""
+"""Files of runs and comparisons: which there are, and which nobody names any more."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, delete, exists, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, delete, exists, select
 
 from qwenperf.service.db.projects import charge
-from qwenperf.service.db.tables import files, run_files
+from qwenperf.service.db.tables import comparison_files, comparisons, files, run_files, runs
 
-_COLUMNS = (run_files.c.path, files.c.id, files.c.project_id, files.c.sha256, files.c.size, files.c.name)
+Kind = Literal["run", "comparison"]
+_NAMING = {"run": run_files, "comparison": comparison_files}
+"""Where the files of each kind of record have their paths."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose a file is: a run or a comparison, by its number."""
+
+    kind: Kind
+    id: int
+
+    @property
+    def names(self) -> Table:
+        """The table of the files of its kind."""
+        return _NAMING[self.kind]
+
+    @property
+    def column(self) -> dict[str, int]:
+        """What a row of its has in the column that says so."""
+        return {f"{self.kind}_id": self.id}
+
+    def has(self, table: Table) -> ColumnElement[bool]:
+        """Return what is true of its rows in ``names`` or in the table of uploads."""
+        found: ColumnElement[bool] = table.c[f"{self.kind}_id"] == self.id
+        return found
+
+
+def of(connection: Connection, owner: Owner) -> Sequence[Row[Any]]:
+    """Return the files of a run or comparison by path."""
+    return connection.execute(_lying(owner).order_by(owner.names.c.path)).all()
 
 
 def of_run(connection: Connection, run_id: int) -> Sequence[Row[Any]]:
     """Return the files of a run by path."""
-    query = select(*_COLUMNS).join(files, files.c.id == run_files.c.file_id).where(run_files.c.run_id == run_id)
-    rows: Sequence[Any] = connection.execute(query.order_by(run_files.c.path)).all()
-    return rows
+    return of(connection, Owner("run", run_id))
 
 
-def at_path(connection: Connection, run_id: int, path: str) -> Row[Any] | None:
-    """Return one file of a run; ``None`` where there is none."""
-    query = select(*_COLUMNS).join(files, files.c.id == run_files.c.file_id)
-    query = query.where(run_files.c.run_id == run_id, run_files.c.path == path)
-    rows: Sequence[Any] = connection.execute(query).all()
-    return rows[0] if rows else None
+def of_comparison(connection: Connection, comparison_id: int) -> Sequence[Row[Any]]:
+    """Return the files of a comparison by path."""
+    return of(connection, Owner("comparison", comparison_id))
+
+
+def at_path(connection: Connection, owner: Owner, path: str) -> Row[Any] | None:
+    """Return one file of a run or comparison; ``None`` where there is none."""
+    return connection.execute(_lying(owner).where(owner.names.c.path == path)).first()
+
+
+def is_there(connection: Connection, owner: Owner, row: Row[Any]) -> bool:
+    """Say whether the run or comparison is there of which ``row`` was read, and no later one with its number."""
+    records = runs if owner.kind == "run" else comparisons
+    same = (records.c[name] == getattr(row, name) for name in ("id", "project_id", "sha256", "received_at"))
+    return connection.execute(select(records.c.id).where(*same)).first() is not None
+
+
+def _lying(owner: Owner) -> Select[Any]:
+    names = owner.names
+    columns = (names.c.path, files.c.id, files.c.project_id, files.c.sha256, files.c.size, files.c.name)
+    return select(*columns).join(files, files.c.id == names.c.file_id).where(owner.has(names))
+
+
+def _unnamed() -> ColumnElement[bool]:
+    """Return what is true of a file that no run and no comparison has."""
+    return and_(*(~exists().where(names.c.file_id == files.c.id) for names in _NAMING.values()))
 
 
 def with_unnamed(connection: Connection) -> Sequence[int]:
-    """Return the projects that have files which no run has any more."""
-    named = exists().where(run_files.c.file_id == files.c.id)
-    return connection.execute(select(files.c.project_id).where(~named).distinct()).scalars().all()
+    """Return the projects that have files which nothing names any more."""
+    return connection.execute(select(files.c.project_id).where(_unnamed()).distinct()).scalars().all()
 
 
 def drop_unnamed(connection: Connection, project_id: int) -> list[str]:
-    """Forget the files that no run has any more, give their room back, and return their names."""
-    named = exists().where(run_files.c.file_id == files.c.id)
-    idle = select(files.c.id).where(files.c.project_id == project_id, ~named).order_by(files.c.id)
-    # A run may have got one of them since we looked. Once they are ours none can: whoever tries then waits for us,
+    """Forget the files that nothing names any more, give their room back, and return their names."""
+    idle = select(files.c.id).where(files.c.project_id == project_id, _unnamed()).order_by(files.c.id)
+    # A record may have got one of them since we looked. Once they are ours none can: whoever tries then waits for us,
     # finds the file gone, and begins anew.
     held = connection.execute(idle.with_for_update()).scalars().all()
-    still = select(files.c.id, files.c.size, files.c.name).where(files.c.id.in_(held), ~named)
+    still = select(files.c.id, files.c.size, files.c.name).where(files.c.id.in_(held), _unnamed())
     gone = connection.execute(still).all() if held else ()
     if gone:
         connection.execute(delete(files).where(files.c.id.in_([row.id for row in gone])))

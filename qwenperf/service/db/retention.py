@@ -1,15 +1,15 @@
-"""Runs go, old ones or one that somebody removes: with their points, in small transactions, never half of one."""
+"""Records go, old ones or one that somebody removes: with all that is theirs, in small steps, never half of one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, select, update
 
 from qwenperf.service.db import points as arriving
 from qwenperf.service.db.projects import charge
-from qwenperf.service.db.tables import comparisons, points, records, runs, series, uploads
+from qwenperf.service.db.tables import comparisons, points, projects, records, runs, series, uploads
 
 _AT_ONCE = 200
 _NEVER = -1
@@ -45,10 +45,7 @@ def _drop(connection: Connection, project_id: int, rows: Sequence[Any]) -> None:
     # By the key of the table: each series is asked for one range, and within it for these runs.
     span = and_(points.c.series_id.in_(mine), points.c.at >= first, points.c.at <= last)
     connection.execute(delete(points).where(span, points.c.run_id.in_(numbers)))
-    # Uploads under way go with their run; the room that was taken for them is given back first.
-    taken = select(func.coalesce(func.sum(uploads.c.size), 0)).where(uploads.c.run_id.in_(numbers))
-    charge(connection, project_id, -int(connection.execute(taken).scalar_one()))
-    connection.execute(delete(uploads).where(uploads.c.run_id.in_(numbers)))
+    _forget_uploads(connection, project_id, uploads.c.run_id.in_(numbers))
     connection.execute(delete(runs).where(runs.c.id.in_(numbers)))
     _forget_records(connection, project_id, [row.record_id for row in rows])
 
@@ -60,9 +57,29 @@ def expire_comparisons(connection: Connection, project_id: int, before: int) -> 
     )
     rows = connection.execute(old.order_by(comparisons.c.created_at, comparisons.c.id).limit(_AT_ONCE)).all()
     if rows:
-        connection.execute(delete(comparisons).where(comparisons.c.id.in_([row.id for row in rows])))
-        _forget_records(connection, project_id, [row.record_id for row in rows])
+        _drop_comparisons(connection, project_id, rows)
     return len(rows)
+
+
+def remove_comparison(connection: Connection, comparison: Row[Any]) -> None:
+    """Remove one comparison; its files are then nobody's, unless another record has them."""
+    _drop_comparisons(connection, comparison.project_id, [comparison])
+
+
+def _drop_comparisons(connection: Connection, project_id: int, rows: Sequence[Any]) -> None:
+    """Remove some comparisons, and all that is theirs but their files."""
+    numbers = [row.id for row in rows]
+    _forget_uploads(connection, project_id, uploads.c.comparison_id.in_(numbers))
+    connection.execute(delete(comparisons).where(comparisons.c.id.in_(numbers)))
+    _forget_records(connection, project_id, [row.record_id for row in rows])
+
+
+def _forget_uploads(connection: Connection, project_id: int, theirs: ColumnElement[bool]) -> None:
+    """Let uploads under way go with their records, and give back the room that was taken for them."""
+    # Whoever announces one takes room first: that waits for us, and finds the record gone.
+    connection.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True))
+    gone = connection.execute(delete(uploads).where(theirs).returning(uploads.c.size)).scalars().all()
+    charge(connection, project_id, -sum(gone))
 
 
 def _forget_records(connection: Connection, project_id: int, held: list[int]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     Float,
     ForeignKey,
@@ -248,11 +249,22 @@ run_files = Table(
     Index("run_files_file", "file_id"),
 )  # fmt: skip
 
+comparison_files = Table(
+    "comparison_files", metadata,
+    _ref("comparison_id", "comparisons"),
+    Column("path", Text, nullable=False),
+    _ref("file_id", "files"),
+    PrimaryKeyConstraint("comparison_id", "path", name="comparison_files_key"),
+    Index("comparison_files_file", "file_id"),
+)  # fmt: skip
+
 uploads = Table(
     "uploads", metadata,
     Column("id", String(64), primary_key=True),
     _ref("project_id", "projects"),
-    _ref("run_id", "runs"),
+    # Of one of the two.
+    _ref("run_id", "runs", nullable=True),
+    _ref("comparison_id", "comparisons", nullable=True),
     Column("path", Text, nullable=False),
     Column("sha256", String(64), nullable=False),
     Column("size", BigInteger, nullable=False),
@@ -261,6 +273,8 @@ uploads = Table(
     _time("updated_at"),
     _text("pushed_by"),
     UniqueConstraint("run_id", "path", "sha256", name="uploads_once"),
+    UniqueConstraint("comparison_id", "path", "sha256", name="uploads_once_compared"),
+    CheckConstraint("(run_id IS NULL) <> (comparison_id IS NULL)", name="uploads_of_one"),
 )  # fmt: skip
 
 upload_parts = Table(

@@ -1,4 +1,4 @@
-"""Uploads: announced, received in parts that may come hours apart, and then a file of a run in one step."""
+"""Uploads: announced, received in parts that may come hours apart, and then a file of a record in one step."""
 
 from __future__ import annotations
 
@@ -8,44 +8,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, insert, select, update
 
 from qwenperf.errors import UsageError
 from qwenperf.schema.hints import show
+from qwenperf.service.db.files import Owner
 from qwenperf.service.db.projects import charge
-from qwenperf.service.db.tables import files, run_files, upload_parts, uploads
+from qwenperf.service.db.tables import files, upload_parts, uploads
 from qwenperf.service.problems import ConflictError, NotFoundError
 
 PATH_LIMIT = 400
-RECORD = "run.json"
-"""In an archive of a run the record has this name."""
+RECORDS = {"run": "run.json", "comparison": "comparison.json"}
+"""In the folder or archive of one the record has this name."""
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Announced:
-    """A file that somebody wants to send for the run numbered ``run_id``."""
+    """A file that somebody wants to send for a run or comparison."""
 
     project_id: int
-    run_id: int
+    owner: Owner
     path: str
     sha256: str
     size: int
 
 
 def safe_path(path: str) -> str:
-    """Return the path of a file within its run.
+    """Return the path of a file within its run or comparison.
 
     Raises:
       UsageError: it leads elsewhere, or is none.
     """
     parts = path.split("/")
     wrong = not path.isprintable() or len(path.encode("utf-8", "replace")) > PATH_LIMIT or "\\" in path
-    wrong = wrong or path == RECORD or _DRIVE.match(path) is not None
+    wrong = wrong or path in RECORDS.values() or _DRIVE.match(path) is not None
     if wrong or any(part in {"", ".", ".."} for part in parts):
         raise UsageError(
-            f"the path is {show(path)}, which is none within a run.",
+            f"the path is {show(path)}, which is none within a record's folder.",
             advice=f"Name a file by folders and / only, without .., in at most {PATH_LIMIT} bytes.",
         )
     return posixpath.normpath(path)
@@ -60,16 +61,14 @@ def announce(connection: Connection, wanted: Announced, *, upload: str, at: int,
       ConflictError: another file lies there.
       Problem: 413, the project has no room.
     """
-    lying = select(files.c.sha256).join(run_files, run_files.c.file_id == files.c.id)
-    lying = lying.where(run_files.c.run_id == wanted.run_id, run_files.c.path == wanted.path)
-    there = connection.execute(lying).scalar()
+    owner, names = wanted.owner, wanted.owner.names
+    lying = select(files.c.sha256).join(names, names.c.file_id == files.c.id)
+    there = connection.execute(lying.where(owner.has(names), names.c.path == wanted.path)).scalar()
     if there == wanted.sha256:
         return None
     _check_folders(connection, wanted)
     if there is not None:
-        raise ConflictError(
-            f"another file is at {wanted.path}.", advice="A file of a run is never changed; give another path."
-        )
+        raise ConflictError(f"another file is at {wanted.path}.", advice="A file is never changed; give another path.")
     content = select(files.c.id, files.c.size).where(
         files.c.project_id == wanted.project_id, files.c.sha256 == wanted.sha256
     )
@@ -77,11 +76,9 @@ def announce(connection: Connection, wanted: Announced, *, upload: str, at: int,
     if same is not None and same.size != wanted.size:
         raise ConflictError(f"the content of {wanted.path} has {same.size} bytes here, and not {wanted.size}.")
     if same is not None:
-        connection.execute(insert(run_files).values(run_id=wanted.run_id, path=wanted.path, file_id=same.id))
+        connection.execute(insert(names).values(owner.column | {"path": wanted.path, "file_id": same.id}))
         return None
-    begun = select(uploads).where(
-        uploads.c.run_id == wanted.run_id, uploads.c.path == wanted.path, uploads.c.sha256 == wanted.sha256
-    )
+    begun = select(uploads).where(owner.has(uploads), uploads.c.path == wanted.path, uploads.c.sha256 == wanted.sha256)
     row = connection.execute(begun).first()
     if row is not None:
         if row.size != wanted.size:
@@ -89,21 +86,20 @@ def announce(connection: Connection, wanted: Announced, *, upload: str, at: int,
         return row
     charge(connection, wanted.project_id, wanted.size)
     values = {
-        "id": upload, "project_id": wanted.project_id, "run_id": wanted.run_id, "path": wanted.path,
-        "sha256": wanted.sha256, "size": wanted.size, "received": 0, "created_at": at, "updated_at": at,
-        "pushed_by": by,
+        "id": upload, "project_id": wanted.project_id, "path": wanted.path, "sha256": wanted.sha256,
+        "size": wanted.size, "received": 0, "created_at": at, "updated_at": at, "pushed_by": by,
     }  # fmt: skip
-    return connection.execute(insert(uploads).returning(uploads), values).one()
+    return connection.execute(insert(uploads).returning(uploads), owner.column | values).one()
 
 
 def _check_folders(connection: Connection, wanted: Announced) -> None:
     """Refuse a path that is a folder of another file, or has another file as a folder: no disk holds both."""
     parts = wanted.path.split("/")
     above = ["/".join(parts[:count]) for count in range(1, len(parts))]
-    for table in (run_files, uploads):
+    for table in (wanted.owner.names, uploads):
         path = table.c.path
         crosses = path.in_(above) | path.startswith(f"{wanted.path}/", autoescape=True)
-        other = connection.execute(select(path).where(table.c.run_id == wanted.run_id, crosses)).scalar()
+        other = connection.execute(select(path).where(wanted.owner.has(table), crosses)).scalar()
         if other is not None:
             raise ConflictError(f"{wanted.path} and {other} cannot both be files.", advice="Give another path.")
 
@@ -141,17 +137,19 @@ def parts(connection: Connection, upload: str) -> Sequence[str]:
 
 
 def complete(connection: Connection, row: Row[Any], *, name: str, at: int) -> bool:
-    """Make a complete upload a file of its run; ``False`` where the project had the content, and ``name`` is needless.
+    """Make a complete upload a file of its record; ``False`` where the project had the content: ``name`` is needless.
 
     Raises:
       ConflictError: another file lies there now.
-      NotFoundError: it was given up, or its run is gone.
+      NotFoundError: it was given up, or its record is gone.
     """
+    owner = _owner_of(row)
+    names = owner.names
+    here = and_(owner.has(names), names.c.path == row.path)
     if connection.execute(delete(uploads).where(uploads.c.id == row.id)).rowcount == 0:
-        # Somebody else completed it, with the same name or where the content was there; or its run is gone.
-        mine = select(files.c.name).join(run_files, run_files.c.file_id == files.c.id)
-        mine = mine.where(run_files.c.run_id == row.run_id, run_files.c.path == row.path)
-        held = connection.execute(mine).scalar()
+        # Somebody else completed it, with the same name or where the content was there; or its record is gone.
+        mine = select(files.c.name).join(names, names.c.file_id == files.c.id)
+        held = connection.execute(mine.where(here)).scalar()
         if held is None:
             raise NotFoundError("this upload was given up.", advice="Announce the file again.")
         return bool(held == name)
@@ -165,13 +163,17 @@ def complete(connection: Connection, row: Row[Any], *, name: str, at: int) -> bo
         file_id = connection.execute(insert(files).returning(files.c.id), values).scalar_one()
     else:
         charge(connection, row.project_id, -row.size)
-    lying = select(run_files.c.file_id).where(run_files.c.run_id == row.run_id, run_files.c.path == row.path)
-    there = connection.execute(lying).scalar()
+    there = connection.execute(select(names.c.file_id).where(here)).scalar()
     if there is None:
-        connection.execute(insert(run_files).values(run_id=row.run_id, path=row.path, file_id=file_id))
+        connection.execute(insert(names).values(owner.column | {"path": row.path, "file_id": file_id}))
     elif there != file_id:
         raise ConflictError(f"another file is at {row.path}.")
     return is_new
+
+
+def _owner_of(row: Row[Any]) -> Owner:
+    """Return whose file an upload becomes."""
+    return Owner("run", row.run_id) if row.run_id is not None else Owner("comparison", row.comparison_id)
 
 
 def give_up(connection: Connection, row: Row[Any]) -> None:

@@ -1,4 +1,4 @@
-"""One viewer: a process of XProf on the traces of one run, in a folder that goes with it."""
+"""One viewer: a process of XProf on the traces of one record, in a folder that goes with it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_TICKETS = 200
 
 
 class Viewer:
-    """A process that shows one run, and who was let in. ``sessions``: the names of its traces."""
+    """A process that shows one run or comparison, and who was let in. ``sessions``: the names of its traces."""
 
     def __init__(self, fill: Callable[[Path], None], clock: Callable[[], float] = time.monotonic) -> None:
         """Start it on what ``fill`` writes into a folder.
@@ -92,7 +92,7 @@ class Viewer:
                 self._asked_at = self._clock()
 
     def admit(self, identity: Identity) -> str:
-        """Return a new ticket, which is good as long as the viewer runs and ``identity`` may see the run."""
+        """Return a new ticket, which is good as long as the viewer runs and ``identity`` may see the record."""
         ticket = secrets.token_urlsafe(24)
         with self._lock:
             self._asked_at = self._clock()

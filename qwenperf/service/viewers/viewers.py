@@ -1,4 +1,4 @@
-"""The viewers of one process of the service: one of a run, few at once, each until nobody has asked it for a while."""
+"""The viewers of one process of the service: one a record, few at once, each until nobody has asked it for a while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qwenperf.service.viewers.process import START_LIMIT_S, Viewer
 
 IDLE_S = 15 * 60.0
 YIELD_S = 60.0
-"""A viewer that nobody has asked for so long makes room for another run's."""
+"""A viewer that nobody has asked for so long makes room for another."""
 
 _LOOK_S = 5.0
 _MOST_WAITING = 3
@@ -26,12 +26,12 @@ Key = tuple[int, Hashable]
 """A project, by its number, and what of it is shown."""
 
 
-def key_of(run: Row[Any]) -> Key:
-    """Return the key of the viewer of a run.
+def key_of(kind: str, row: Row[Any]) -> Key:
+    """Return the key of the viewer of a run or comparison: ``kind`` says which.
 
-    Its number is not enough: SQLite gives that of the newest run, once removed, to the next.
+    Its number is not enough: SQLite gives that of the newest one, once removed, to the next.
     """
-    return int(run.project_id), (int(run.id), int(run.received_at))
+    return int(row.project_id), (kind, int(row.id), int(row.received_at))
 
 
 def installed() -> bool:
@@ -40,7 +40,7 @@ def installed() -> bool:
 
 
 class Viewers:
-    """The viewers that run, by run. ``idle_s``: after so many seconds without a question one ends."""
+    """The viewers that run, by what they show. ``idle_s``: after so many seconds without a question one ends."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, idle_s: float = IDLE_S) -> None:
         self._clock, self._idle_s = clock, idle_s
@@ -50,7 +50,7 @@ class Viewers:
         self._watched = self._closed = False
 
     def open(self, key: Key, fill: Callable[[Path], None], most: int) -> Viewer:
-        """Return the viewer of a run; where there is none, start one on what ``fill`` writes into a folder.
+        """Return a viewer; where there is none, start one on what ``fill`` writes into a folder.
 
         Raises:
           ServiceUnavailableError: ``most`` are in use, others are starting, or XProf does not show the traces.
@@ -69,7 +69,7 @@ class Viewers:
                 self._waiting -= 1
 
     def find(self, key: Key) -> Viewer | None:
-        """Return the viewer of a run; ``None`` where none runs, or no more."""
+        """Return a viewer; ``None`` where none runs, or no more."""
         with self._lock:
             found = self._open.get(key)
         if found is not None and not found.alive:
@@ -91,7 +91,7 @@ class Viewers:
             self._end(key)
 
     def end_of(self, key: Key) -> None:
-        """End the viewer of a run that is there no more."""
+        """End the viewer of what is there no more."""
         self._end(key)
 
     def close(self) -> None:

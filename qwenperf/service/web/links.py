@@ -16,12 +16,17 @@ def project(name: str, page: str = "") -> str:
 
 def run(name: str, run_name: str) -> str:
     """Return the address of a run."""
-    return f"{project(name)}/runs/{quote(run_name, safe='')}"
+    return record("run", name, run_name)
 
 
 def comparison(name: str, comparison_name: str) -> str:
     """Return the address of a comparison."""
-    return f"{project(name)}/comparisons/{quote(comparison_name, safe='')}"
+    return record("comparison", name, comparison_name)
+
+
+def record(kind: str, name: str, record_name: str) -> str:
+    """Return the address of a run or comparison: ``kind`` says which."""
+    return f"{project(name)}/{kind}s/{quote(record_name, safe='')}"
 
 
 def compare(name: str, base: str, head: str) -> str:

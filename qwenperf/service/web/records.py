@@ -21,10 +21,11 @@ from qwenperf.service import removing
 from qwenperf.service.auth.identity import Identity
 from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import service_of
-from qwenperf.service.db import comparisons, files, github, runs
+from qwenperf.service.db import files, github, runs
 from qwenperf.service.problems import Problem
 from qwenperf.service.texts import words
 from qwenperf.service.web import asked, links, viewer
+from qwenperf.service.web.named import Named, kind_of, named
 from qwenperf.service.web.pages import back, field, opened, page
 
 _CHART = {"width": WIDTH, "height": HEIGHT}
@@ -33,21 +34,14 @@ _CHART = {"width": WIDTH, "height": HEIGHT}
 def show_run(request: Request) -> Response:
     """Show a run."""
     identity, project = opened(request)
-    name = asked.name(request, "run")
     with service_of(request).database.read() as connection:
-        row = runs.by_name(connection, project.id, name)
-        if row is None:
-            raise Problem(404, "There is no such run in this project.", "The list of runs has all of them.")
-        record = from_json(runs.record(connection, row.record_id), name)
+        one = named(request, connection, project.id)
+        row = one.row
+        record = from_json(runs.record(connection, row.record_id), one.name)
         record = as_judged(record, runs.verdicts_of(connection, run_id=row.id))
-        lying = files.of_run(connection, row.id)
+        lying = files.of(connection, one.owner)
         around = _around(connection, row)
         post = github.of_record(connection, run_id=row.id)
-    place = f"/api/v1{links.project_api(project.name)}/runs/{links.segment(name)}"
-    found = [(one.path, one.size, f"{place}/files/{links.path(one.path)}") for one in lying]
-    here = links.run(project.name, name)
-    traced = viewer.is_traced(lying)
-    note = viewer.why_not(service_of(request).settings)
     return page(
         request,
         "run.html",
@@ -56,26 +50,39 @@ def show_run(request: Request) -> Response:
         record=record,
         view=run_view(record, lambda _: ""),
         chart=_CHART,
-        record_href=f"{place}/record",
-        archive_href=f"{here}/files.tar",
         record_links=list(_links(project, row, around)),
         told=_told_github(post, identity, project),
-        files=found,
-        commands=list(_commands(request, project, name)) if traced else [],
-        viewer_href=f"{here}/xprof" if traced and not note else "",
-        viewer_note=note,
-        remove_href=f"{here}/delete" if identity.may(Scope.ADMIN, project.id, public=False) else "",
         here="runs",
+        **_held(request, identity, project, one, lying),
     )
 
 
-def remove_run(request: Request, sent: FormData) -> Response:
-    """Remove a run, if the form says that this is meant."""
+def _held(
+    request: Request, identity: Identity, project: Row[Any], one: Named, lying: Sequence[Row[Any]]
+) -> dict[str, Any]:
+    """Return what a page says of a record's files: where they are, what opens them, and what removes it all."""
+    place = f"/api/v1{links.project_api(project.name)}/{one.kind}s/{links.segment(one.name)}"
+    here = links.record(one.kind, project.name, one.name)
+    traced, note = viewer.is_traced(lying), viewer.why_not(service_of(request).settings)
+    return {
+        "record_href": f"{place}/record",
+        "archive_href": f"{here}/files.tar",
+        "files": [(file.path, file.size, f"{place}/files/{links.path(file.path)}") for file in lying],
+        "commands": list(_commands(request, project, one)) if traced else [],
+        "viewer_href": f"{here}/xprof" if traced and not note else "",
+        "viewer_note": note,
+        "remove_href": f"{here}/delete" if identity.may(Scope.ADMIN, project.id, public=False) else "",
+    }
+
+
+def remove(request: Request, sent: FormData) -> Response:
+    """Remove a run or comparison, if the form says that this is meant."""
     identity, project = opened(request, Scope.ADMIN)
+    kind = kind_of(request)
     if field(sent, "sure") != "yes":
-        raise Problem(422, "The form does not say that this is meant.", "Tick the box: nothing brings a run back.")
-    removing.remove_run(service_of(request), identity, project, asked.name(request, "run"))
-    return back(links.project(project.name, "runs"))
+        raise Problem(422, "The form does not say that this is meant.", f"Tick the box: nothing brings a {kind} back.")
+    removing.remove(service_of(request), identity, project, kind, asked.name(request, kind))
+    return back(links.project(project.name, f"{kind}s"))
 
 
 def as_judged(record: RunRecord, verdicts: Sequence[Row[Any]]) -> RunRecord:
@@ -154,28 +161,26 @@ def _told_github(post: Row[Any] | None, identity: Identity, project: Row[Any]) -
     return {"text": _ON_GITHUB[post.state], "why": post.problem if manages else "", "links": shown}
 
 
-def _commands(request: Request, project: Row[Any], name: str) -> Iterator[tuple[str, str]]:
+def _commands(request: Request, project: Row[Any], one: Named) -> Iterator[tuple[str, str]]:
     """Yield how traces get into a viewer. They are fetched with a token: whoever may read the page may read them."""
     server = service_of(request).settings.public_url or str(request.base_url).rstrip("/")
     secret = "" if project.public else ' -H "Authorization: Bearer $QWENPERF_TOKEN"'
     yield (
-        f"curl -sSf{secret} {server}{links.run(project.name, name)}/files.tar | tar x",
-        "fetches the folder of the run",
+        f"curl -sSf{secret} {server}{links.record(one.kind, project.name, one.name)}/files.tar | tar x",
+        f"fetches the folder of the {one.kind}",
     )
-    yield f"qwenperf trace open {shlex.quote(name)}", "opens XProf or TensorBoard on it"
+    yield f"qwenperf trace open {shlex.quote(one.name)}", "opens XProf or TensorBoard on it"
 
 
 def show_comparison(request: Request) -> Response:
     """Show a comparison, with the difference of its traces by operation."""
     identity, project = opened(request)
-    name = asked.name(request, "comparison")
     with service_of(request).database.read() as connection:
-        row = comparisons.by_name(connection, project.id, name)
-        if row is None:
-            raise Problem(404, "There is no such comparison in this project.", "The list has all of them.")
-        record = comparison_from_json(runs.record(connection, row.record_id), name)
-        post = github.of_record(connection, comparison_id=row.id)
-    changes = links.changes(project.repository, row.base_commit, row.head_commit)
+        one = named(request, connection, project.id)
+        record = comparison_from_json(runs.record(connection, one.row.record_id), one.name)
+        lying = files.of(connection, one.owner)
+        post = github.of_record(connection, comparison_id=one.row.id)
+    changes = links.changes(project.repository, one.row.base_commit, one.row.head_commit)
     return page(
         request,
         "comparison.html",
@@ -184,14 +189,8 @@ def show_comparison(request: Request) -> Response:
         record=record,
         view=comparison_view(record, lambda _: ""),
         chart=_CHART,
-        record_href=f"/api/v1{links.project_api(project.name)}/comparisons/{links.segment(name)}/record",
-        archive_href="",
         record_links=[("what changed between the two", changes)] if changes else [],
         told=_told_github(post, identity, project),
-        files=[],
-        commands=[],
-        viewer_href="",
-        viewer_note="",
-        remove_href="",
         here="comparisons",
+        **_held(request, identity, project, one, lying),
     )

@@ -1,8 +1,8 @@
-"""XProf on the traces of a run: started when somebody asks for it on the run's page, and reached through the service.
+"""XProf on traces of a run or comparison: started when somebody asks on its page, and reached through the service.
 
 XProf's pages run scripts of their own on names that others sent. So they stand in a sandbox without an origin: no
 cookie goes along, nothing of the service's own pages can be read or sent from there, and what lets their requests in is
-a ticket in the address, given to who may see the run and good as long as they may and the viewer runs.
+a ticket in the address, given to who may see the record and good as long as they may and the viewer runs.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from starlette.types import Scope as ASGIScope
 from qwenperf.service.auth import still_good
 from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import Service, service_of
-from qwenperf.service.db import files, projects, runs
+from qwenperf.service.db import files, projects
 from qwenperf.service.problems import Problem
 from qwenperf.service.settings import ServiceSettings
 from qwenperf.service.viewers.process import PREFIX, Viewer
 from qwenperf.service.viewers.viewers import installed, key_of
 from qwenperf.service.web import asked, links
+from qwenperf.service.web.named import find, kind_of
 from qwenperf.service.web.pages import back, opened
 from qwenperf.units import byte_count
 
 TRACES, TRACE = "plugins/profile/", ".xplane.pb"
 MOST_BYTES = 2_000_000_000
-"""Of the traces of one run, which are copied for the viewer."""
+"""Of the traces of one record, which are copied for the viewer."""
 
 # XProf draws its charts and tables with Google's library, which only comes from there. Nothing goes there: what a page
 # may ask is the service, and without its network the trace viewer works all the same.
@@ -69,6 +70,7 @@ _PAGE = re.compile(r"[a-z_0-9@^]{0,60}")
 _OTHER_FOLDERS = frozenset({"session_path", "run_path"})
 _PASSED_ON = ("content-type", "content-encoding", "content-disposition")
 _ANSWER_S = 300.0
+_AGAIN = "Open it again from the page where you did."
 _SHIM = Path(__file__).parents[1] / "viewers" / "sandbox.js"
 
 
@@ -82,28 +84,29 @@ def why_not(settings: ServiceSettings) -> str:
 
 
 def is_traced(lying: Sequence[Row[Any]]) -> bool:
-    """Say whether a run has a trace among its files."""
+    """Say whether a trace is among files."""
     return any(one.path.startswith(TRACES) and one.path.endswith(TRACE) for one in lying)
 
 
 def start(request: Request, _sent: FormData) -> Response:
-    """Start XProf on a run, or find the one that runs, and go there."""
+    """Start XProf on a run or comparison, or find the one that runs, and go there."""
     identity, project = opened(request)
-    name, service = asked.name(request, "run"), service_of(request)
+    kind, service = kind_of(request), service_of(request)
     reason = why_not(service.settings)
     if reason:
-        raise Problem(404, reason, "The page of the run says how to open it on your own machine.")
+        raise Problem(404, reason, f"The page of the {kind} says how to open it on your own machine.")
     with service.database.read() as connection:
-        row = runs.by_name(connection, project.id, name)
-        lying = files.of_run(connection, row.id) if row is not None else ()
-    if row is None or not is_traced(lying):
-        raise Problem(404, "There is no such run with a trace in this project.", "The list of runs has all of them.")
+        shown = find(request, connection, project.id)
+        lying = files.of(connection, shown.owner) if shown is not None else ()
+    if shown is None or not is_traced(lying):
+        told = f"There is no such {kind} with a trace in this project."
+        raise Problem(404, told, f"The list of {kind}s has all of them.")
     size = sum(one.size for one in lying)
     if size > MOST_BYTES:
         told = f"The traces have {byte_count(size)}; {byte_count(MOST_BYTES)} are opened here."
-        raise Problem(422, told, "Open them on your own machine: the page of the run says how.")
-    viewer = service.viewers.open(key_of(row), partial(_fill, service, lying), service.settings.viewers)
-    return back(f"{links.run(project.name, name)}/xprof/{viewer.admit(identity)}{PREFIX}/")
+        raise Problem(422, told, f"Open them on your own machine: the page of the {kind} says how.")
+    viewer = service.viewers.open(key_of(kind, shown.row), partial(_fill, service, lying), service.settings.viewers)
+    return back(f"{links.record(kind, project.name, shown.name)}/xprof/{viewer.admit(identity)}{PREFIX}/")
 
 
 def _fill(service: Service, lying: Sequence[Row[Any]], folder: Path) -> None:
@@ -121,7 +124,7 @@ def _fill(service: Service, lying: Sequence[Row[Any]], folder: Path) -> None:
 
 
 async def show(request: Request) -> Response:
-    """Pass a question of XProf's pages on to the viewer of a run, and its answer back; nothing else passes."""
+    """Pass a question of XProf's pages on to the viewer, and its answer back; nothing else passes."""
     viewer = await run_in_threadpool(_admitted, request)
     path = str(request.path_params["path"])
     _check(path, request.query_params.multi_items(), viewer)
@@ -130,7 +133,7 @@ async def show(request: Request) -> Response:
     except httpx.InvalidURL as error:
         raise Problem(422, "The question is too long.") from error
     except httpx.HTTPError as error:
-        raise Problem(502, "The viewer does not answer.", "Open it again from the page of the run.") from error
+        raise Problem(502, "The viewer does not answer.", _AGAIN) from error
 
 
 def _admitted(request: Request) -> Viewer:
@@ -142,17 +145,17 @@ def _admitted(request: Request) -> Viewer:
     service = service_of(request)
     with service.database.read() as connection:
         project = projects.by_name(connection, asked.name(request, "project"))
-        row = runs.by_name(connection, project.id, asked.name(request, "run")) if project is not None else None
-        viewer = service.viewers.find(key_of(row)) if row is not None else None
+        shown = find(request, connection, project.id) if project is not None else None
+        viewer = service.viewers.find(key_of(shown.kind, shown.row)) if shown is not None else None
         holder = viewer.holder(str(request.path_params["ticket"])) if viewer is not None else None
         may = holder is not None and project is not None and holder.may(Scope.READ, project.id, public=project.public)
         if viewer is not None and holder is not None and may and still_good(connection, holder, service.clock()):
             return viewer
-    raise Problem(404, "This viewer has ended.", "Open it again from the page of the run.")
+    raise Problem(404, "This viewer has ended.", _AGAIN)
 
 
 def _check(path: str, query: Sequence[tuple[str, str]], viewer: Viewer) -> None:
-    """Let through what shows the traces of this run, and nothing that takes new ones or reads other folders.
+    """Let through what shows the traces of this record, and nothing that takes new ones or reads other folders.
 
     Raises:
       Problem: 404 or 422.
@@ -164,9 +167,9 @@ def _check(path: str, query: Sequence[tuple[str, str]], viewer: Viewer) -> None:
     for name, value in query:
         steps = re.split(r"[/\\,]", value)
         if name in _OTHER_FOLDERS or ".." in steps or "\0" in value:
-            raise Problem(422, f"The viewer shows one run: {name!r} leads elsewhere.")
+            raise Problem(422, f"The viewer shows what it was opened on: {name!r} leads elsewhere.")
         if name in {"run", "base_session_id", "session_id"} and value and value not in viewer.sessions:
-            raise Problem(422, f"This run has no trace of the name that {name!r} gives.")
+            raise Problem(422, f"There is no trace of the name that {name!r} gives.")
         if name in {"host", "hosts", "tag", "module_name"} and value.startswith(("/", "\\", "~")):
             raise Problem(422, f"{name!r} is no name.")
 

@@ -24,7 +24,7 @@ from qwenperf.settings import INCONCLUSIVE
 from qwenperf.workloads.models import PRESETS
 
 if TYPE_CHECKING:
-    from qwenperf.lab.upgrade import UpgradeOptions
+    from qwenperf.lab.upgrade_compare import UpgradeOptions
     from qwenperf.lab.version_sides import Version
 
 _ONE_OR_MORE, _ABOVE_0 = click.IntRange(min=1), click.FloatRange(min=0, min_open=True)
@@ -141,7 +141,7 @@ def _options(flags: Mapping[str, Any], inconclusive: str, excuses: Any) -> Upgra
     """Return how to measure, checked before any environment is made."""
     from qwenperf.aot.topology import resolve_all
     from qwenperf.lab.pairs import PairOptions
-    from qwenperf.lab.upgrade import UpgradeOptions
+    from qwenperf.lab.upgrade_compare import UpgradeOptions
     from qwenperf.stats.spending import Plan
 
     if flags["targets"] and not flags["aot"]:

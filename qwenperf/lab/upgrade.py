@@ -16,53 +16,24 @@ from qwenperf.gate import verdict
 from qwenperf.gate.aot import exit_code as aot_exit_code
 from qwenperf.gate.aot_difference import compare_records
 from qwenperf.gate.comparison import exit_code as comparison_exit_code
-from qwenperf.gate.excuses import Excuse, excuse
-from qwenperf.gate.runs import runs_verdict
+from qwenperf.gate.excuses import excuse
 from qwenperf.lab.aot_sides import compile_side
-from qwenperf.lab.compare import Comparison, create_folder
 from qwenperf.lab.compare import Listener as PairListener
 from qwenperf.lab.interpreters import ask
-from qwenperf.lab.inventory import Inventory, take_inventory
-from qwenperf.lab.pairs import PairOptions
+from qwenperf.lab.inventory import take_inventory
 from qwenperf.lab.run_folder import new_run_id, write_text, writing
-from qwenperf.lab.run_pairs import Key, RunPairs
 from qwenperf.lab.run_pairs import Listener as RunListener
 from qwenperf.lab.side_command import run_side
 from qwenperf.lab.sides import Side
+from qwenperf.lab.upgrade_compare import UpgradeOptions, compare_processes, judge_runs, runs_codes
 from qwenperf.lab.upgrade_record import version_case
 from qwenperf.lab.version_sides import Version
 from qwenperf.schema.analysis import AotRecord
 from qwenperf.schema.codec import dumps
-from qwenperf.schema.comparison import ComparisonRecord
-from qwenperf.schema.records import Outcome, RunRecord, Verdict
+from qwenperf.schema.records import RunRecord, Verdict
 from qwenperf.schema.upgrade import UpgradeRecord, VersionRecord, upgrade_dumps
-from qwenperf.stats.spending import Plan, least_last
 
 FILE = "upgrade.json"
-VARIES = ("jax", "jaxlib", "libtpu", "python")
-JUDGED = ("compile_s", "peak_rss_bytes")
-"""Metrics of whole runs that are judged; times of requests are the comparison's."""
-
-RUNS = Plan(looks=(6,), alpha=0.05)
-"""One look: a run is long, and what it says of compiling is confirmed by fresh ones."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class UpgradeOptions:
-    """How an upgrade measures.
-
-    ``runs`` are pairs of whole runs a version; ``None``: as many as are needed to fail one of the cases, 0: one run a
-    version, unjudged. ``aot`` are arguments of ``qwenperf aot``; ``None`` compiles for no other chip.
-    """
-
-    arguments: Sequence[str]
-    plan: Plan
-    pairs: PairOptions
-    runs: int | None = None
-    compile_margin: float = 0.1
-    aot: Sequence[str] | None = None
-    inconclusive: str = "warn"
-    excuses: Sequence[Excuse] = ()
 
 
 @dataclass(kw_only=True)
@@ -153,61 +124,35 @@ class Upgrade:
         self._cases(base, {})
         self._cases(label, verdicts)
         self.say(f"measuring {label} against {base}: pairs of processes")
-        compared, place = self._by_pairs(old, new, inventory)
+        compared, place = compare_processes(
+            self.options, old, new, inventory, folder=self.folder, listener=self.pair_listener()
+        )
         for case in compared.cases:
             verdicts[case.id] = (*case.verdicts, *verdicts.get(case.id, ()))
         self._set(label, verdicts=compared.verdicts, comparison=place)
         self._cases(label, verdicts)
-        codes = [comparison_exit_code(compared, self.options.inconclusive), *self._codes(verdicts)]
+        told = self.options.inconclusive
+        codes = [comparison_exit_code(compared, told), *runs_codes(verdicts, told)]
         self._set(label, exit_code=verdict.strongest(codes))
         if compared.interrupted:
             raise KeyboardInterrupt
         codes.append(self._by_programs(base, label))
         self._set(label, exit_code=verdict.strongest(codes))
 
-    def _codes(self, verdicts: Mapping[str, Sequence[Verdict]]) -> list[int]:
-        """Return the exit codes of the verdicts on whole runs; the comparison knows its own."""
-        found = {one.outcome for each in verdicts.values() for one in each if one.gate in JUDGED}
-        codes = [verdict.FAILED] if Outcome.FAIL in found else []
-        if Outcome.INCONCLUSIVE in found and self.options.inconclusive == "fail":
-            codes.append(verdict.INCONCLUSIVE)
-        return codes
-
     def _by_runs(
         self, base: str, label: str, old: Side, new: Side, names: Sequence[str]
     ) -> dict[str, tuple[Verdict, ...]]:
-        """Measure pairs of whole runs and judge what they say of compiling and memory."""
+        """Keep whole runs of both, and judge what pairs of them say; without pairs each version has one run."""
         if self.options.runs == 0:
             for whose, side in ((base, old), (label, new)):
                 if whose not in self._runs:
                     self._runs[whose] = [run_side(side, self.options.arguments)]
             return {}
-        keys: list[Key] = [(name, metric) for name in names for metric in JUDGED]
-        plan = replace(RUNS, margin=self.options.plan.margin)
-        plan = replace(plan, looks=(self.options.runs or least_last(plan, len(keys)),))
         labels = {"base": base, "head": label}
-        found = RunPairs(
-            base=old, head=new, arguments=self.options.arguments, keys=keys, plan=plan, listener=self.run_listener,
-            seed=int(self.folder.name[-6:], 16),
-            margins={(name, "compile_s"): self.options.compile_margin for name in names},
+        return judge_runs(
+            self.options, old, new, names, seed=int(self.folder.name[-6:], 16), listener=self.run_listener,
             measured=lambda side, run: self._runs.setdefault(labels[side], []).append(run),
-        ).run()  # fmt: skip
-        judged: dict[str, tuple[Verdict, ...]] = {}
-        for (name, metric), one in found.items():
-            judged[name] = (*judged.get(name, ()), runs_verdict(metric, one.first, one.second))
-        return judged
-
-    def _by_pairs(self, old: Side, new: Side, inventory: Inventory) -> tuple[ComparisonRecord, str]:
-        """Compare as ``qwenperf compare --jax`` does."""
-        place = create_folder(self.folder)
-        plan = self.options.plan
-        enough = least_last(plan, len(inventory.shared))
-        record = Comparison(
-            base=old, head=new, inventory=inventory, plan=replace(plan, looks=(*plan.looks[:-1], enough)),
-            options=self.options.pairs, folder=place, listener=self.pair_listener(), excuses=self.options.excuses,
-            facts={"plan": {"varies": list(VARIES)}},
-        ).run()  # fmt: skip
-        return record, place.name
+        )  # fmt: skip
 
     def _by_programs(self, base: str, label: str) -> int:
         """Compile for chips that are not here, and say what differs; return the exit code of that."""

@@ -10,7 +10,8 @@ import qwenperf
 from qwenperf.errors import MeasurementError
 from qwenperf.lab.pairs import PairOptions
 from qwenperf.lab.sides import Side
-from qwenperf.lab.upgrade import FILE, Upgrade, UpgradeOptions, create_upgrade_folder
+from qwenperf.lab.upgrade import FILE, Upgrade, create_upgrade_folder
+from qwenperf.lab.upgrade_compare import UpgradeOptions
 from qwenperf.lab.upgrade_record import exit_code
 from qwenperf.lab.version_sides import Version
 from qwenperf.report.upgrade import upgrade_report

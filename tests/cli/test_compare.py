@@ -9,14 +9,17 @@ from dataclasses import replace
 
 import pytest
 
-from qwenperf.cli.compare import _with_sight
+from qwenperf.cli.compare import _measure, _with_sight
 from qwenperf.cli.compare_cases import CHOSEN, case_arguments
 from qwenperf.cli.compare_sides import make_sides
-from qwenperf.errors import UsageError
+from qwenperf.errors import EnvironmentUnfitError, UsageError
+from qwenperf.lab.inventory import Inventory
+from qwenperf.lab.sides import Side
 from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideRecord
 from qwenperf.schema.records import Outcome, Verdict
 from qwenperf.stats.spending import Plan
+from qwenperf.workloads.case import Case, Workload
 
 SIDE = SideRecord(label="x", kind="same")
 NO_FLAGS = dict.fromkeys(("suite", "model", "prompt_length", "new_tokens", "batch", "dtype", "rerun_failed"))
@@ -120,6 +123,27 @@ def unchanged(noise):
         pairs.append(PairRecord(number=number, first="base", rounds={"m/e/w": (one,)}))
     case = (ComparedCase(id="m/e/w"),)
     return ComparisonRecord(id="c", created_at="", base=SIDE, head=SIDE, cases=case, pairs=tuple(pairs))
+
+
+def test_a_comparison_on_seeded_weights_says_so_in_record_page_and_report(tmp_path, monkeypatch, capsys):
+    """Both sides generate the same tokens from them, and everything passes."""
+
+    def lost():
+        raise EnvironmentUnfitError("no index.", advice="Configure one.")
+
+    case = Case(model="smollm2-135m", engine="cached", workload=Workload(prompt_length=4, new_tokens=4))
+    monkeypatch.setattr("qwenperf.models.weights.fetch_weights", lost)
+    monkeypatch.setattr("qwenperf.lab.inventory.take_inventory", lambda *_: Inventory(shared=(case,)))
+    monkeypatch.setattr("qwenperf.lab.compare.Comparison.run", lambda _: unchanged(0.01))
+    flags = NO_FLAGS | {"aa": False, "jax": None, "aliases": (), "margin": 0.03, "margin_of": (), "looks": "6,12,20"}
+    flags |= {"rounds": 1, "trial_s": 0.1, "cores": None, "all_pairs": False, "excuses": ()}
+    side = Side(name="base", label="x", kind="same", root=tmp_path, python=sys.executable)
+    assert _measure((side, replace(side, name="head")), tmp_path, "warn", flags, as_json=False) == 0
+    assert "warning: no index. Seeded weights of the same shape are used" in capsys.readouterr().out
+    (folder,) = tmp_path.iterdir()
+    (finding,) = comparison_loads((folder / "comparison.json").read_text()).findings
+    assert (finding.code, finding.advice) == ("weights-unavailable", "Configure one.")
+    assert "Seeded weights of the same shape" in (folder / "report.html").read_text()
 
 
 def test_what_a_machine_can_tell_apart_is_in_the_record_and_on_its_page(tmp_path):

@@ -151,7 +151,7 @@ def _brief(case: CaseRecord) -> str:
 def _trace(case: CaseRecord) -> tuple[TraceView | None, str]:
     summary: Mapping[str, Any] | None = case.evidence.trace_summary
     if summary is None:
-        return None, "This case has no trace." if case.metrics else ""
+        return None, "This case has no trace." if case.metrics and not is_plain(case) else ""
     timed = value(case, _STREAMED if summary.get("tokens_per_step", 1) == 1 else _WHOLE)
     return trace_view(summary, roofline=case.evidence.roofline, timed_s=timed), ""
 

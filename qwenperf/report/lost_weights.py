@@ -17,5 +17,5 @@ def of_model(name: str, findings: Iterable[Finding]) -> str:
 
 def lost_line(findings: Iterable[Finding]) -> str:
     """Return the line below a headline that says that weights were lost; empty where none were."""
-    lost = next((one for one in findings if one.code == CODE), None)
-    return "" if lost is None else f"warning: {lost.message} {lost.advice}".rstrip()
+    lost = any(one.code == CODE for one in findings)
+    return f"Measured on seeded weights: the real ones could not be had, see the finding {CODE}." if lost else ""

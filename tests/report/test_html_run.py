@@ -99,8 +99,10 @@ def test_weights_that_could_not_be_had_are_said_in_headline_and_table(page, samp
     seen = page(record)
     first, second = headline(seen)
     assert first == "✓ pass The case passed."
-    assert second.startswith("warning: no index. Seeded weights of the same shape are used")
-    assert second.endswith("Configure one.")
+    assert second == "Measured on seeded weights: the real ones could not be had, see the finding weights-unavailable."
+    findings = seen.one("section", aria_labelledby="findings").text
+    assert "warning no index. Seeded weights of the same shape are used" in findings
+    assert "Configure one. weights-unavailable" in findings
     assert rows(seen, "4x128 (SEEDED WEIGHTS), f32, batch 1")
     text = render(run_report(record, Places(record="run.json")))
     assert text.startswith("4x128 (SEEDED WEIGHTS), f32")

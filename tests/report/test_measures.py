@@ -39,6 +39,7 @@ def test_an_imported_run_is_one_table_of_what_it_measured(imported, parse):
     assert [row[0].endswith(name) for row, name in zip(rows[1:], MEASURES, strict=True)] == [True, True]
     assert "3 more metrics are in the record." in page.text
     assert "tokens/s" not in page.text
+    assert "no trace" not in page.text
 
 
 def test_the_first_sentence_says_whose_run_it_is_and_not_the_name_of_a_case(imported, parse):

@@ -56,7 +56,7 @@ def compare_with_engine(engine: Engine, trusted: Engine, workload: Workload, pro
 def _generate(engine: Engine, workload: Workload, prompt_BT: np.ndarray) -> np.ndarray:
     forms = Forms(engine=engine, workload=workload, prompt_BT=prompt_BT)
     tokens_BN = forms.request()
-    forms.check_tokens(tokens_BN, None)
+    forms.check_tokens(tokens_BN)
     return tokens_BN
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from qwenperf.decode.engine import EngineFacts, SizedEngine
 from qwenperf.lab import metrics as formulas
+from qwenperf.lab.prompts import other_prompts
 from qwenperf.lab.request import Request, measure_request
 from qwenperf.schema.records import CaseRecord, Metric, StreamEvidence
 
@@ -24,13 +27,17 @@ class Asked:
 
 
 def measure_in_turn(asked: Sequence[Asked], *, trials: int) -> list[CaseRecord]:
-    """Measure all of ``asked`` once, then all again, ``trials`` times; return one record for each, tokens unchecked."""
-    rounds = [[_measure(one) for one in asked] for _ in range(trials)]
+    """Measure all of ``asked`` once, then all again, ``trials`` times; return one record for each, tokens unchecked.
+
+    Each turn times prompts that no turn before has asked for: who keeps answers is measured at work.
+    """
+    prompts = [other_prompts(one.request.prompt_BT) for one in asked]
+    rounds = [[_measure(*each) for each in zip(asked, prompts, strict=True)] for _ in range(trials)]
     return [_merged(one.request, records) for one, records in zip(asked, zip(*rounds, strict=True), strict=True)]
 
 
-def _measure(one: Asked) -> CaseRecord:
-    return measure_request(one.request, trials=1, case_id=one.case_id, spec=one.spec, check=False)
+def _measure(one: Asked, prompts: Iterator[np.ndarray]) -> CaseRecord:
+    return measure_request(one.request, trials=1, case_id=one.case_id, spec=one.spec, check=False, prompts=prompts)
 
 
 def _merged(request: Request, rounds: Sequence[CaseRecord]) -> CaseRecord:

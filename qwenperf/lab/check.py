@@ -45,11 +45,17 @@ def check_tokens(
     ``generated`` holds tokens [B, N] by form (``request``, ``stream``); logits are compared once for forms that agree.
     Each form is held to the truth; the worst is reported, with its name in ``extra``: a tie in one excuses no other.
     The largest error of a logit and tokens that are not the engine's own choice are told whichever form has them.
+
+    Raises:
+      MeasurementError: forms of different shapes, or logits that are none.
     """
     first, *others = generated.items()
     engine_logits = _engine_logits(engine, prompt_BT, first[1]) if logit_check else None
     worst = _compare(first, prompt_BT, reference, engine_logits, workload.dtype)
     for form, tokens_BN in others:
+        if tokens_BN.shape != first[1].shape:
+            seen = f"the {form} has tokens {list(tokens_BN.shape)} and the {first[0]} {list(first[1].shape)}"
+            raise MeasurementError(f"{engine.name}: {seen}.", advice="All forms of one request give as many tokens.")
         if not np.array_equal(tokens_BN, first[1]):
             engine_logits = _engine_logits(engine, prompt_BT, tokens_BN) if logit_check else None
             found = _compare((form, tokens_BN), prompt_BT, reference, engine_logits, workload.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,26 +13,30 @@ from qwenperf.decode.engine import Engine, StepEngine, StreamingEngine
 from qwenperf.errors import MeasurementError
 from qwenperf.workloads.case import Workload
 
+_ALL = "What is timed is all the tokens that were asked for: let no end token stop a request."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Forms:
     """One engine, one prompt, and the calls that are warmed up and timed. All results arrive on the host.
 
-    ``requests_only`` asks for no single steps, whatever the engine offers.
+    ``requests_only`` asks for no single steps, whatever the engine offers. ``vocab_size`` is what tokens are held to,
+    where it is known.
     """
 
     engine: Engine
     workload: Workload
     prompt_BT: np.ndarray  # noqa: N815  (axis suffix)
     requests_only: bool = False
+    vocab_size: int | None = None
 
     def request(self) -> np.ndarray:
         """Return all new tokens of one request, [B, N]."""
-        return np.asarray(self.engine.generate(self.prompt_BT, self.workload.new_tokens))
+        return self._on_host(self.engine.generate(self.prompt_BT, self.workload.new_tokens))
 
     def first_token(self) -> np.ndarray:
         """Return a request of one token, for an engine that neither streams nor steps."""
-        return np.asarray(self.engine.generate(self.prompt_BT, 1))
+        return self._on_host(self.engine.generate(self.prompt_BT, 1))
 
     @property
     def streams(self) -> bool:
@@ -42,24 +46,58 @@ class Forms:
     def stream(self) -> Iterator[np.ndarray]:
         """Yield the new tokens of one request as they are made, [B] each."""
         if isinstance(self.engine, StreamingEngine):
-            yield from map(np.asarray, self.engine.stream(self.prompt_BT, self.workload.new_tokens))
+            yield from map(self._on_host, self.engine.stream(self.prompt_BT, self.workload.new_tokens))
         elif isinstance(self.engine, StepEngine):
             yield from _stepped(self.engine, self.engine.name, self.prompt_BT, self.workload.new_tokens)
 
-    def check_tokens(self, tokens_BN: np.ndarray, vocab_size: int | None) -> None:
-        """Refuse what is no answer to the request.
+    def check_tokens(self, tokens_BN: np.ndarray, where: str = "") -> None:
+        """Refuse what is no answer to the request; never within the clock.
+
+        ``where`` is what the message says of the call, such as ``trial 3``.
 
         Raises:
           MeasurementError: another shape, no integers, or tokens outside the vocabulary; says what was seen.
         """
-        shape = (self.workload.batch, self.workload.new_tokens)
+        self._check(tokens_BN, self.workload.new_tokens, where)
+
+    def check_first_token(self, tokens_B1: np.ndarray, where: str = "") -> None:
+        """Refuse what is no answer to a request of one token; as ``check_tokens``."""
+        self._check(tokens_B1, 1, where)
+
+    def check_stream(self, items: Sequence[np.ndarray], where: str = "") -> None:
+        """Refuse a stream that is not all new tokens of the request, one item [B] each; as ``check_tokens``."""
+        asked, shape = self.workload.new_tokens, (self.workload.batch,)
+        if len(items) != asked or any(item.shape != shape for item in items):
+            seen = ", ".join(map(str, dict.fromkeys(f"{item.dtype}{list(item.shape)}" for item in items)))
+            told = f"{self.engine.name} streamed {len(items)} items{f' of {seen}' if seen else ''}"
+            raise MeasurementError(f"{_at(where)}{told} instead of {asked} of {list(shape)}.", advice=_ALL)
+        self._check(stack(tuple(items)), asked, where)
+
+    def _check(self, tokens_BN: np.ndarray, new_tokens: int, where: str) -> None:
+        shape = (self.workload.batch, new_tokens)
+        told = f"{_at(where)}{self.engine.name} returned"
         if tokens_BN.shape != shape or tokens_BN.dtype.kind not in "iu":
             seen = f"{tokens_BN.dtype}{list(tokens_BN.shape)}"
-            raise MeasurementError(f"{self.engine.name} returned {seen} instead of integer tokens {list(shape)}.")
-        if tokens_BN.min() < 0 or (vocab_size is not None and tokens_BN.max() >= vocab_size):
+            short = tokens_BN.ndim == 2 and tokens_BN.shape[1] < new_tokens
+            raise MeasurementError(
+                f"{told} {seen} instead of integer tokens {list(shape)}.", advice=_ALL if short else ""
+            )
+        if tokens_BN.min() < 0 or (self.vocab_size is not None and tokens_BN.max() >= self.vocab_size):
             seen = f"tokens from {tokens_BN.min()} to {tokens_BN.max()}"
-            known = "no token is below 0" if vocab_size is None else f"the vocabulary has {vocab_size}"
-            raise MeasurementError(f"{self.engine.name} returned {seen}, and {known}.")
+            known = "no token is below 0" if self.vocab_size is None else f"the vocabulary has {self.vocab_size}"
+            raise MeasurementError(f"{told} {seen}, and {known}.")
+
+    def _on_host(self, tokens: Any) -> np.ndarray:
+        """Return what the engine gave, as an array that is here."""
+        try:
+            return np.asarray(tokens)
+        except (TypeError, ValueError) as error:
+            seen = f"{self.engine.name} returned a {type(tokens).__name__}, which is no array of tokens"
+            raise MeasurementError(f"{seen}: {' '.join(str(error).split()).rstrip('.')}.") from error
+
+
+def _at(where: str) -> str:
+    return f"{where}: " if where else ""
 
 
 def _stepped(engine: StepEngine, name: str, prompt_BT: np.ndarray, new_tokens: int) -> Iterator[np.ndarray]:

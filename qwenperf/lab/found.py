@@ -70,10 +70,9 @@ class Found:
         if steady.stream is not None:
             self.evidence["stream"] = steady.stream
             self.add(formulas.stream_metrics(steady.stream))
-        if steady.streamed is not None:
-            self.tokens["stream"] = steady.streamed
-        if steady.request_s:
+        if steady.repeated is not None:
             self.tokens["repeat"] = steady.repeated
+        if steady.request_s:
             self.add(formulas.request_metrics(self.workload, steady.request_s))
         if steady.ttft_s:
             self.add(formulas.first_token_metrics(self.workload, steady.ttft_s))

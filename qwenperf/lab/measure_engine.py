@@ -7,7 +7,7 @@ record means is for the gates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from qwenperf.errors import RefusedCallError
 from qwenperf.lab import metrics as formulas
 from qwenperf.lab.check import UncachedLogits, check_tokens, find_reference
 from qwenperf.lab.divergence import equal_share
-from qwenperf.lab.forms import Forms
+from qwenperf.lab.forms import Forms, stack
 from qwenperf.lab.found import Found
 from qwenperf.lab.options import Options
 from qwenperf.lab.program_facts import facts_of
@@ -59,6 +59,7 @@ def measure_engine(
     to_text: Callable[[list[int]], str] | None = None,
     on_phase: Callable[[str], None] = _ignore,
     on_steady: Callable[[CaseRecord], None] = _ignore,
+    prompts: Iterator[np.ndarray] | None = None,
 ) -> CaseRecord:
     """Measure one engine with one workload; the record carries no verdicts yet.
 
@@ -76,16 +77,17 @@ def measure_engine(
       to_text: decodes one row of tokens.
       on_phase: told what begins.
       on_steady: given the record as it is when all is timed and nothing is checked yet.
+      prompts: what steady trials ask for, of the shape of ``prompt_BT``; by default its tokens in other orders. Who
+        measures by turns hands the same iterator over each time.
 
     A call that an ahead-of-time executable refuses ends the measurement; the record keeps what was measured and the
     refusal as evidence.
 
     Raises:
-      MeasurementError: the engine returned something that is no answer.
+      MeasurementError: a request or a stream returned something that is no answer.
       QwenperfError: whatever the engine refuses on purpose (capacity, tokens).
     """
     options = options or Options()
-    forms = Forms(engine=engine, workload=workload, prompt_BT=prompt_BT)
     found = Found(
         log=log,
         engine=engine,
@@ -95,11 +97,12 @@ def measure_engine(
         spec={"engine": engine.name, "workload": vars(workload)} if spec is None else spec,
         to_text=to_text,
     )
+    forms = Forms(engine=engine, workload=workload, prompt_BT=prompt_BT, vocab_size=found.facts.vocab_size)
     try:
         timed = replace(forms, requests_only=options.requests_only)
-        _measure(found, timed, clock, options=options, roofline=roofline, on_phase=on_phase)
+        _measure(found, timed, clock, options=options, roofline=roofline, on_phase=on_phase, prompts=prompts)
         on_steady(found.record())
-        _check(found, reference or find_reference(engine), options, on_phase)
+        _check(found, timed, reference or find_reference(engine), options, on_phase)
         _read_programs(found)
         _trace(found, forms, options, on_phase)
     except RefusedCallError as error:
@@ -115,13 +118,14 @@ def _measure(
     options: Options,
     roofline: Callable[[], Roofline] | None,
     on_phase: Callable[[str], None],
+    prompts: Iterator[np.ndarray] | None,
 ) -> None:
     """Run the three phases that a service goes through."""
     workload = forms.workload
     on_phase("cold")
     with found.log.phase("cold"):
         cold = clock.call(forms.request)
-    forms.check_tokens(cold.result, found.facts.vocab_size)
+    forms.check_tokens(cold.result)
     found.tokens["request"] = cold.result
     found.add(formulas.cold_metrics(workload, cold.seconds))
     found.metrics["peak_rss_bytes"] = metric("peak_rss_bytes", memory.peak_rss_bytes())
@@ -134,13 +138,23 @@ def _measure(
     with found.log.phase("warmup"):
         # Every form that is timed later runs once whole: as many tokens, hence the same shapes. Where a request takes
         # minutes the cold one was that already; one more token shows whether a second request compiles anything.
-        warm_s = cold.seconds if forms.requests_only else clock.call(forms.request).seconds
-        clock.call(lambda: list(forms.stream()) if forms.streams else forms.first_token())
+        warm_s = cold.seconds if forms.requests_only else _warm(forms, clock)
+        if forms.streams:
+            forms.check_stream(clock.call(lambda: list(forms.stream())).result, "warm-up")
+        else:
+            forms.check_first_token(clock.call(forms.first_token).result, "warm-up")
     on_phase("steady")
     # A trial is a request and a stream of the same length; the stream's own warm-up may have compiled.
     trials = _trials(options, 2 * warm_s)
     floors = formulas.floors(workload, found.facts, found.roofline)
-    found.take(measure_steady(forms, clock, trials, floors), trials)
+    found.take(measure_steady(forms, clock, trials, floors, prompts), trials)
+
+
+def _warm(forms: Forms, clock: Clock) -> float:
+    """Return the seconds of one warm request."""
+    warm = clock.call(forms.request)
+    forms.check_tokens(warm.result, "warm-up")
+    return warm.seconds
 
 
 def _trials(options: Options, trial_s: float) -> int:
@@ -150,12 +164,25 @@ def _trials(options: Options, trial_s: float) -> int:
     return min(wanted, max(LEAST_TRIALS, int(options.steady_budget_s / trial_s)))
 
 
-def _check(found: Found, reference: UncachedLogits | None, options: Options, on_phase: Callable[[str], None]) -> None:
-    """Compare tokens and logits with uncached ones."""
+def _check(
+    found: Found,
+    forms: Forms,
+    reference: UncachedLogits | None,
+    options: Options,
+    on_phase: Callable[[str], None],
+) -> None:
+    """Compare tokens and logits with uncached ones, of the warm engine too: its trials had other prompts."""
     if reference is None:
         return
     on_phase("tokens")
     with found.log.phase(CHECK), found.log.refusals():
+        if "repeat" not in found.tokens:
+            found.tokens["repeat"] = forms.request()
+            forms.check_tokens(found.tokens["repeat"], "repeated request")
+        if forms.streams:
+            items = tuple(forms.stream())
+            forms.check_stream(items, "repeated stream")
+            found.tokens["stream"] = stack(items)
         divergence = check_tokens(
             found.engine, found.workload, found.prompt_BT, found.tokens, reference, logit_check=options.logit_check
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,13 +49,28 @@ def make_request(
     return Request(engine=as_engine(subject, uncached=uncached), prompt_BT=prompt_BT, workload=workload)
 
 
-def measure_request(request: Request, *, trials: int, case_id: str, spec: Mapping[str, Any], check: bool) -> CaseRecord:
+def measure_request(
+    request: Request,
+    *,
+    trials: int,
+    case_id: str,
+    spec: Mapping[str, Any],
+    check: bool,
+    prompts: Iterator[np.ndarray] | None = None,
+) -> CaseRecord:
     """Measure a request in phases, against the roofline of this machine; ``check`` compares its tokens too.
 
-    The record has no cold times: they belong to a process that has run nothing yet.
+    ``prompts`` are those of the timed trials, see ``measure_engine``. The record has no cold times: they belong to a
+    process that has run nothing yet.
+
+    Raises:
+      EnvironmentUnfitError: JAX is set to debug.
+      MeasurementError: the engine returned something that is no answer.
     """
+    seen = environment.describe()
+    environment.check_fit(seen)
     truth = find_truth(request.engine, request.workload.prompt_length) if check else None
-    fingerprint = environment.fingerprint(environment.describe())
+    fingerprint = environment.fingerprint(seen)
     with CompileLog() as log:
         case = measure_engine(
             request.engine,
@@ -68,6 +83,7 @@ def measure_request(request: Request, *, trials: int, case_id: str, spec: Mappin
             spec=spec,
             reference=truth,
             roofline=lambda: measure_roofline(fingerprint),
+            prompts=prompts,
         )
     # Cold is the first request of a fresh process, and this one has run whatever its caller wanted.
     case = replace(case, metrics={name: value for name, value in case.metrics.items() if not name.startswith("cold_")})

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import jax
 
 from qwenperf import units
-from qwenperf.errors import QwenperfError, UsageError
+from qwenperf.errors import MeasurementError, UsageError
 from qwenperf.measure.compile_words import describe
 from qwenperf.measure.compiles import CompileLog
 
@@ -149,7 +149,7 @@ class Clock:
 
         Raises:
           UsageError: fewer than one trial.
-          QwenperfError: a stream gave nothing.
+          MeasurementError: a stream gave nothing.
           RefusedCallError: an ahead-of-time executable refused its arguments.
         """
         _check_trials(trials)
@@ -159,7 +159,7 @@ class Clock:
                 seen = len(self._log.events)
                 timed = list(self._items(start))
                 if not timed:
-                    raise QwenperfError(f"stream {trial} ended without an item.")
+                    raise MeasurementError(f"stream {trial} ended without an item.")
                 first.append(timed[0].seconds)
                 steps.append(tuple(item.seconds for item in timed[1:]))
                 voids += self._voids(f"trial {trial}", seen)

@@ -125,3 +125,10 @@ def test_a_batch_whose_logits_are_large_is_compared_row_by_row(monkeypatch):
     assert check_tokens(Chain(), WORK, prompt, forms, truth) == whole
     assert asked == [(2, 4), (1, 4), (1, 4)]
     assert whole.extra["not_own_choice"] == {"row": 1, "position": 2, "count": 1, "form": "request"}
+
+
+@pytest.mark.parametrize("repeat", [CHAIN[:, :1], np.append(CHAIN, [[5]], axis=1)])
+def test_a_shorter_or_longer_repeat_is_no_equal(repeat):
+    """Each of its tokens is right, and it is another request that was answered."""
+    with pytest.raises(MeasurementError, match=r"the repeat has tokens \[1, \d\] and the request \[1, 4\]"):
+        check_tokens(Nameless(), WORK, PROMPT, {"request": CHAIN, "repeat": repeat}, uncached)

@@ -52,6 +52,32 @@ def test_our_engines_hand_tokens_over_on_the_host():
 @pytest.mark.parametrize(("vocab", "told"), [(None, "and no token is below 0"), (7, "and the vocabulary has 7")])
 def test_a_negative_token_is_refused_whether_the_vocabulary_is_known_or_not(vocab, told):
     """A vocabulary that is not known is not told."""
-    forms = Forms(engine=engines.Markov(), workload=WORK, prompt_BT=PROMPT)
+    forms = Forms(engine=engines.Markov(), workload=WORK, prompt_BT=PROMPT, vocab_size=vocab)
     with pytest.raises(MeasurementError, match=f"tokens from -1 to 3, {told}"):
-        forms.check_tokens(np.array([[0, 1, -1, 3, 2]]), vocab)
+        forms.check_tokens(np.array([[0, 1, -1, 3, 2]]))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "told"),
+    [
+        ([(1,)] * 2, r"trial 3: markov streamed 2 items of int32\[1\] instead of 5 of \[1\]. What is timed is all"),
+        ([(1,)] * 6, r"streamed 6 items of int32\[1\] instead"),
+        ([(1,)] * 4 + [(2,)], r"streamed 5 items of int32\[1\], int32\[2\] instead"),
+        ([()] * 5, r"streamed 5 items of int32\[\] instead"),
+        ([], r"streamed 0 items instead"),
+    ],
+)
+def test_a_stream_is_one_item_for_each_token(shapes, told):
+    """Anything else is one line that says what was seen, and where."""
+    forms = Forms(engine=engines.Markov(), workload=WORK, prompt_BT=PROMPT)
+    forms.check_stream([np.zeros(1, np.int32)] * 5)
+    with pytest.raises(MeasurementError, match=told):
+        forms.check_stream([np.zeros(shape, np.int32) for shape in shapes], "trial 3")
+
+
+def test_what_is_no_array_is_an_error_in_one_line():
+    """Rows of different lengths, as an engine gives that stops at end tokens."""
+    engine = engines.Bare()
+    engine.generate = lambda *_: [[1, 2, 3], [1]]
+    with pytest.raises(MeasurementError, match="bare returned a list, which is no array of tokens: "):
+        Forms(engine=engine, workload=WORK, prompt_BT=PROMPT).request()

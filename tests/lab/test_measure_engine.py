@@ -181,6 +181,37 @@ def test_what_is_no_answer_is_refused(engine, seen):
         measure(engine)
 
 
+@pytest.mark.parametrize("form", ["request", "stream"])
+def test_an_engine_that_does_less_once_it_is_warm_is_refused_and_not_fast(form):
+    """Its cold request is whole; the second, and the stream, stop at half."""
+    engine = engines.OtherStream()
+    whole, stream = engine.generate, engine.stream
+    if form == "request":
+        engine.generate = lambda tokens, new: whole(tokens, new)[:, : new if engine.requests == 1 else new // 2]
+        told = r"warm-up: other-stream returned int32\[2, 3\] instead of integer tokens \[2, 6\]"
+    else:
+        engine.stream = lambda tokens, new: itertools.islice(stream(tokens, new), new // 2)
+        told = r"warm-up: other-stream streamed 3 items of int32\[2\] instead of 6 of \[2\]"
+    with pytest.raises(MeasurementError, match=told):
+        measure(engine)
+
+
+def test_the_warm_engine_s_own_answer_to_the_compared_prompt_is_compared():
+    """Trials have other prompts; one more request, which is not timed, has this one."""
+    engine = engines.Markov()
+    whole = engine.generate
+    # From the second request for it on: the first is the cold one, and every trial's prompt is another.
+    seen = []
+
+    def generate(tokens, new):
+        seen.append(bool((tokens == PROMPT).all()))
+        return (np.asarray(whole(tokens, new)) + (seen[-1] and sum(seen) > 2)) % engines.VOCAB
+
+    engine.generate = generate
+    divergence = measure(engine).evidence.divergence
+    assert (divergence.equal, divergence.extra["form"]) == (False, "repeat")
+
+
 def test_a_slow_engine_is_timed_less_often():
     """The budget of the steady phase ends the trials, after two at least."""
     record = measure(engines.Markov(), trials=50, steady_budget_s=1e-6)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qwenperf.errors import MeasurementError
+from qwenperf.errors import EnvironmentUnfitError, MeasurementError
 from qwenperf.gate import memory
 from qwenperf.lab.request import make_request, measure_request
 from qwenperf.schema.records import Outcome
@@ -45,3 +45,9 @@ def test_facts_of_another_type_are_named():
     )
     with pytest.raises(MeasurementError, match=r"mine.facts\(\) returned dict {'kv_cache_bytes': 3}. Return "):
         measured(engine)
+
+
+def test_under_debugging_no_request_is_measured():
+    """Neither its times nor its programs are those of the service."""
+    with jax.debug_nans(True), pytest.raises(EnvironmentUnfitError, match="JAX_DEBUG_NANS set"):
+        measured((prefill, jax.jit(decode_step)))

@@ -15,6 +15,7 @@ from qwenperf.adapters import StepsEngine
 from qwenperf.decode.engine import Engine, StepEngine
 from qwenperf.errors import RefusedCallError, UsageError
 from qwenperf.lab.growth import States
+from qwenperf.measure import environment
 from qwenperf.measure.compiles import CompileLog
 from qwenperf.schema.records import CaseRecord, Evidence, Finding, metric
 
@@ -48,7 +49,12 @@ class Watched:
 
 @contextmanager
 def steady_block(name: str) -> Iterator[Watched]:
-    """Watch a block that should compile nothing; a refused call within is evidence, and ends the block."""
+    """Watch a block that should compile nothing; a refused call within is evidence, and ends the block.
+
+    Raises:
+      EnvironmentUnfitError: JAX is set to debug; without compiled programs nothing would ever be compiled again.
+    """
+    environment.check_fit()
     watched = Watched(name=name)
     with watched.log, watched.log.phase("steady"), _kept_refusals(watched.log):
         yield watched
@@ -61,7 +67,9 @@ def repeat_calls(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]],
 
     Raises:
       UsageError: fewer than two calls, or arguments that the first call gave up.
+      EnvironmentUnfitError: JAX is set to debug.
     """
+    environment.check_fit()
     if len(calls) < 2:
         raise UsageError(f"{len(calls)} call(s) of {name}: a recompile needs at least two.")
     watched = Watched(name=name, workload=_request_of(*calls[0]))
@@ -78,7 +86,11 @@ def repeat_requests(engine: Engine, prompt_BT: np.ndarray, new_tokens: int) -> W
     """Make two requests of ``engine``, step by step too where it has steps; the result is the last request's tokens.
 
     Steady is everything after the first steps, and the second request.
+
+    Raises:
+      EnvironmentUnfitError: JAX is set to debug.
     """
+    environment.check_fit()
     if not isinstance(engine, StepEngine):
         request = (prompt_BT, new_tokens)
         return repeat_calls(engine.generate, [request, request], name=engine.name)

@@ -21,7 +21,7 @@ from qwenperf.errors import RefusedCallError, UsageError
 from qwenperf.lab import metrics as formulas
 from qwenperf.lab.calls import check_alive
 from qwenperf.lab.found import PHASES
-from qwenperf.measure import memory
+from qwenperf.measure import environment, memory
 from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
 from qwenperf.schema.records import CaseRecord, Evidence, Metric, ProgramFacts, metric
@@ -65,7 +65,9 @@ def measure_step(
     Raises:
       UsageError: too few calls, a number that is none, arguments that were given up, a result without the carried
         state, or one of plain Python or numpy: nothing of it is compiled.
+      EnvironmentUnfitError: JAX is set to debug, and donates nothing then.
     """
+    environment.check_fit()
     carried = carried_step(step, carry, name)
     trials = whole_number("trials", trials, least=0)
     if tokens_per_call is not None:

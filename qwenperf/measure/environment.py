@@ -55,10 +55,15 @@ def describe() -> dict[str, Any]:
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "x64": bool(_flag("jax_enable_x64")),
         "matmul_precision": _flag("jax_default_matmul_precision"),
-        "debug_flags": [name for name in _DEBUG_FLAGS if _flag(name)],
+        "debug_flags": debug_flags(),
         "persistent_cache": bool(_flag("jax_compilation_cache_dir") and _flag("jax_enable_compilation_cache")),
         "volatile": {"load": list(os.getloadavg())},
     }
+
+
+def debug_flags() -> list[str]:
+    """Return JAX's debugging flags that are on, by environment variable or in the code around."""
+    return [name for name in _DEBUG_FLAGS if _flag(name)]
 
 
 def fingerprint(environment: Mapping[str, Any]) -> str:
@@ -73,12 +78,13 @@ def findings(environment: Mapping[str, Any]) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding)
 
 
-def check_fit(environment: Mapping[str, Any]) -> None:
-    """Refuse an environment in which no measurement means anything.
+def check_fit(environment: Mapping[str, Any] | None = None) -> None:
+    """Refuse an environment in which no measurement means anything; by default that of this process, as it is now.
 
     Raises:
       EnvironmentUnfitError: a debugging flag changes what runs; names its variable.
     """
+    environment = {"debug_flags": debug_flags()} if environment is None else environment
     names = [name.upper() for name in environment.get("debug_flags") or () if name in _UNFIT_FLAGS]
     if names:
         raise EnvironmentUnfitError(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from qwenperf.errors import QwenperfError
+
 if TYPE_CHECKING:
     from qwenperf.lab.calls import Watched
 
@@ -23,12 +25,19 @@ class Block:
     crashed: Callable[[Exception], None]
     inner: AbstractContextManager[Watched] | None = None
     watched: Watched | None = None
+    entered: bool = False
 
     def __enter__(self) -> Watched:
+        __tracebackhide__ = True
         from qwenperf.lab.calls import steady_block
 
+        self.entered = True
         self.inner = steady_block("the block")
-        self.watched = self.inner.__enter__()
+        try:
+            self.watched = self.inner.__enter__()
+        except QwenperfError as error:
+            self.crashed(error)
+            raise
         return self.watched
 
     def __exit__(

@@ -13,7 +13,7 @@ from qwenperf.errors import UsageError
 from qwenperf.pytest_plugin.block import Block
 from qwenperf.pytest_plugin.limits import WORKER, budgeted, check_unit, refuse_company, speed_budget
 from qwenperf.pytest_plugin.marks import Marks
-from qwenperf.pytest_plugin.session import Recorded, kept, tell
+from qwenperf.pytest_plugin.session import Recorded, kept, tell, tell_all
 from qwenperf.schema.metrics import Kind, lookup
 from qwenperf.schema.records import CaseRecord, Verdict
 from qwenperf.workloads.whole import whole_number
@@ -72,7 +72,7 @@ class Checks:
     def close(self) -> None:
         """Fail where a block was made and not entered: nothing was watched, and the test is green for nothing."""
         __tracebackhide__ = True
-        if any(block.watched is None for block in self.blocks):
+        if any(not block.entered for block in self.blocks):
             raise UsageError("no_recompiles() watched nothing.", advice="Write `with qwenperf.no_recompiles():`.")
 
     @kept
@@ -193,6 +193,8 @@ class Checks:
     ) -> AotRecord:
         """Fail when a program does not compile for a chip, does not fit it, or copies what was donated to it.
 
+        All targets are compiled and judged before the test fails, once, for all that is wrong.
+
         - ``compiles_for("v5e-1,v7x-4", step, *args)`` compiles any jitted function; nothing runs, no chip is needed.
           Arguments are shapes (``jax.ShapeDtypeStruct``) or arrays.
         - ``compiles_for("v7x-4", step, *args, relayouts=0, temp_bytes=1e6, kernels=["*flash*"])`` fails beyond a limit
@@ -209,10 +211,9 @@ class Checks:
                 "donate_argnums": donate_argnums, "static_argnums": static_argnums, "mesh": mesh, "specs": specs,
             },
         )  # fmt: skip
-        for case in record.cases:
-            self.recorded.add_program(case)
-        for case in record.cases:
-            tell(case.verdicts, subject=case.id, inconclusive=self.marks.inconclusive, required=must_judge(case))
+        self.recorded.add_programs(record.cases)
+        told = [(case.id, case.verdicts, must_judge(case)) for case in record.cases]
+        tell_all(told, inconclusive=self.marks.inconclusive)
         return record
 
     @kept

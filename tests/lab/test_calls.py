@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qwenperf.adapters import as_engine
-from qwenperf.errors import UsageError
+from qwenperf.errors import EnvironmentUnfitError, UsageError
 from qwenperf.gate import shapes
 from qwenperf.gate.budget_set import CaseBudget
 from qwenperf.lab.calls import repeat_calls, repeat_requests, steady_block
@@ -151,3 +151,16 @@ def test_a_block_is_steady_from_its_start():
     with steady_block("block") as loud:
         double(np.ones(5))
     assert (quiet.log.count("steady"), loud.log.count("steady")) == (0, 1)
+
+
+@pytest.mark.parametrize("flag", [jax.disable_jit, jax.debug_nans])
+def test_under_debugging_no_question_is_answered(flag):
+    """Where nothing is compiled nothing is ever compiled again: that is no pass."""
+    pair = as_engine((prefill, fixed_step))
+    with flag(True):
+        with pytest.raises(EnvironmentUnfitError, match=flag.__name__.upper()):
+            repeat_calls(prefill, [(PROMPT,)] * 2, name="prefill")
+        with pytest.raises(EnvironmentUnfitError, match="Unset it to measure"):
+            repeat_requests(pair, PROMPT, 4)
+        with pytest.raises(EnvironmentUnfitError, match="Unset it to measure"), steady_block("the block"):
+            pytest.fail("the block was entered")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qwenperf.errors import UsageError
+from qwenperf.errors import EnvironmentUnfitError, UsageError
 from qwenperf.gate.budget import parse
 from qwenperf.gate.evaluate import STEP_GATES, judge_case
 from qwenperf.lab.measure_step import measure_step
@@ -220,3 +220,9 @@ def test_a_result_without_the_state_and_a_state_that_was_used_up_are_refused():
     measure_step(good_step, used, BATCH, trials=0)
     with pytest.raises(UsageError, match=r"gave up .* make a new one"):
         measure_step(good_step, used, BATCH, trials=0)
+
+
+def test_under_debugging_nothing_is_said_of_donation():
+    """JAX donates nothing then, however the step was written."""
+    with jax.debug_nans(True), pytest.raises(EnvironmentUnfitError, match="JAX_DEBUG_NANS set"):
+        measure_step(good_step, state(), BATCH)

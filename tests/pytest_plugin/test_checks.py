@@ -116,6 +116,22 @@ def test_questions_that_ask_nothing_are_refused(engine):
         result.stdout.re_match_lines([f".*{pattern}"])
 
 
+def test_a_block_under_debugging_is_an_error_that_says_so_once(engine):
+    """And not a test that is green because nothing is ever compiled."""
+    engine.makepyfile(
+        """
+        import jax
+
+        def test_block(qwenperf):
+            with jax.disable_jit(), qwenperf.no_recompiles():
+                jax.jit(lambda x: x + 1)(1)
+        """
+    )
+    result = engine.runpytest_inprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines([r".*EnvironmentUnfitError: JAX_DISABLE_JIT set"])
+
+
 def test_timed_questions_are_answered_with_all_that_was_measured(engine, record_of):
     """Floors that hold and do not, budgets of marker and project, a missing truth, and pytest-benchmark's JSON."""
     engine.makepyprojecttoml(

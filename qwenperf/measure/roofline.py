@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ _BUSY_AGE_S = 3600.0
 _READ_BUDGET_S = 1.0
 _TRIALS = 5
 _COLUMNS = 1024
+_RATES = ("bytes_per_s", "flops_per_s")
+_BY_DTYPE = "flops_per_s_by_dtype"
 _DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16}
 _READS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "sum": jnp.sum,
@@ -75,8 +77,32 @@ def _was_busy(kept: Roofline) -> bool:
 
 
 def _higher(measured: Roofline, kept: Roofline | None) -> Roofline:
-    """Return the new measurement, unless other work slowed it down below the one that was kept."""
-    return kept if kept is not None and kept.bytes_per_s > measured.bytes_per_s else measured
+    """Return the new measurement, with each rate that was kept in its place where other work slowed it down below that.
+
+    Time and load are the new one's, so that it is not measured again at once; ``since`` is when the oldest rate was
+    measured, which is what becomes out of date.
+    """
+    if kept is None:
+        return measured
+    rates = {name: max(getattr(measured, name), getattr(kept, name)) for name in _RATES}
+    now, before = (_by_dtype(one) for one in (measured, kept))
+    products = {name: max(rate, before.get(name, 0.0)) for name, rate in now.items()}
+    old = [name for name, rate in rates.items() if rate > getattr(measured, name)]
+    old += [name for name, rate in products.items() if rate > now[name] and name != "f32"]
+    if not old:
+        return measured
+    extra = {**measured.extra, "since": _oldest(kept)} | ({_BY_DTYPE: products} if products else {})
+    source = f"{measured.source}; higher when measured before: {', '.join(old)}"
+    return replace(measured, **rates, source=source, extra=extra)
+
+
+def _by_dtype(one: Roofline) -> dict[str, float]:
+    return dict(one.extra.get(_BY_DTYPE, {}))
+
+
+def _oldest(kept: Roofline) -> float:
+    """Return when the oldest of its rates was measured."""
+    return float(kept.extra.get("since", kept.extra["measured_at"]))
 
 
 def measure_now(at: float) -> Roofline:
@@ -95,7 +121,7 @@ def measure_now(at: float) -> Roofline:
             "measured_at": at,
             "load": os.getloadavg()[0],
             "last_level_cache_bytes": last_level_cache_bytes(),
-            "flops_per_s_by_dtype": {name: best.rate for name, best in products.items()},
+            _BY_DTYPE: {name: best.rate for name, best in products.items()},
         },
     )
 
@@ -164,8 +190,8 @@ def _load(file: Path, oldest: float, newest: float) -> Roofline | None:
     """Read a kept roofline; ``None`` for one that is missing, damaged, out of date or from the future."""
     try:
         kept = Roofline(**json.loads(file.read_text()))
-        usable = oldest <= kept.extra["measured_at"] <= newest and kept.extra["load"] >= 0.0
-        rates = (kept.bytes_per_s, kept.flops_per_s)
+        usable = oldest <= _oldest(kept) <= kept.extra["measured_at"] <= newest and kept.extra["load"] >= 0.0
+        rates = (kept.bytes_per_s, kept.flops_per_s, *_by_dtype(kept).values())
         return kept if usable and all(math.isfinite(rate) and rate > 0 for rate in rates) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -10,6 +10,7 @@ from qwenperf.schema.records import Roofline
 
 DAY_S = 24 * 3600.0
 START = 1_800_000_000.0
+BUSY = {"measured_at": START, "load": 1000.0}
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +26,12 @@ def keep(folder, **changes):
     (folder / "env.json").write_text(json.dumps({**kept, **changes}))
 
 
-def ask(folder, at=START, environment="env"):
+def ask(folder, at=START, environment="env", *, load=0.0, bytes_per_s=10.0, **more):
     """Ask for the roofline at a time; measuring anew takes no time and gives a known answer."""
 
     def fresh(at):
-        return Roofline(bytes_per_s=10.0, flops_per_s=20.0, source="fresh", extra={"measured_at": at, "load": 0.0})
+        extra = {"measured_at": at, "load": load, **more}
+        return Roofline(bytes_per_s=bytes_per_s, flops_per_s=20.0, source="fresh", extra=extra)
 
     return roofline.measure_roofline(environment, folder, now=lambda: at, measure=fresh)
 
@@ -80,13 +82,30 @@ def test_a_damaged_file_is_measured_over(text, tmp_path):
     assert json.loads((tmp_path / "env.json").read_text())["source"] == "fresh"
 
 
-def test_one_measured_under_load_is_tried_again_after_an_hour_and_the_higher_one_stays(tmp_path):
-    busy = {"measured_at": START, "load": 1000.0}
-    keep(tmp_path, extra=busy)
+def test_one_measured_under_load_is_tried_again_after_an_hour(tmp_path):
+    keep(tmp_path, extra=BUSY)
     assert ask(tmp_path, START + 600).source == "kept"
     assert ask(tmp_path, START + 4000).source == "fresh"
-    keep(tmp_path, extra=busy, bytes_per_s=99.0)
-    assert ask(tmp_path, START + 4000).source == "kept"
+
+
+def test_of_two_measurements_each_rate_is_the_higher_one(tmp_path):
+    """A busy one may have read at full speed and multiplied at a tenth of it: that tenth is no limit of the machine."""
+    by_dtype = {"f32": 2.5, "bf16": 40.0}
+    keep(tmp_path, extra={**BUSY, "flops_per_s_by_dtype": by_dtype}, bytes_per_s=99.0)
+    found = ask(tmp_path, START + 4000, flops_per_s_by_dtype={"f32": 20.0, "bf16": 30.0})
+    assert (found.bytes_per_s, found.flops_per_s) == (99.0, 20.0)
+    assert found.extra["flops_per_s_by_dtype"] == {"f32": 20.0, "bf16": 40.0}
+    assert found.source == "fresh; higher when measured before: bytes_per_s, bf16"
+
+
+def test_after_that_it_is_not_measured_again_for_as_long(tmp_path):
+    """Not at the next call, nor within the hour where the machine is still busy; and no rate outlives its week."""
+    keep(tmp_path, extra=BUSY, bytes_per_s=99.0)
+    ask(tmp_path, START + 4000, load=1000.0)
+    assert ask(tmp_path, START + 4001, bytes_per_s=7e9).bytes_per_s == 99.0
+    for hour in range(2, 7 * 24 + 1):
+        found = ask(tmp_path, START + hour * 4000.0, load=1000.0)
+        assert found.bytes_per_s == (99.0 if hour * 4000.0 <= 7 * DAY_S else 10.0)
 
 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):

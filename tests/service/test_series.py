@@ -42,6 +42,15 @@ def test_buckets_keep_the_spike_and_mix_no_environments(filled):
     assert all(bucket["min"] <= bucket["mean"] <= bucket["max"] for bucket in one["buckets"])
 
 
+def test_the_page_draws_a_series_longer_than_its_chart(filled, monkeypatch):
+    """Means of stretches, with how many runs each stands for."""
+    monkeypatch.setattr("qwenperf.service.web.series._DRAWN", 5)
+    page = filled.http.get(f"/p/{filled.name}/series", params=SERIES | {"environment": "all"})
+    assert (page.status_code, "drawn as the means of" in page.text) == (200, True)
+    told = filled.http.get(f"/p/{filled.name}/series.json", params=SERIES | {"environment": "all"}).json()["told"]
+    assert sum(int(one.split()[0]) for one in told) == HOURS
+
+
 def test_an_empty_window_and_an_unknown_series_are_told_apart(filled):
     """Nothing there in that time is an answer; nothing of that name ever is 404."""
     assert filled.get("/series/window", start="2030-01-01", **SERIES)["total"] == 0

@@ -49,7 +49,7 @@ def _rows(window: Window) -> list[dict[str, Any]]:
                 "high": one.max,
                 "run": "",
                 "commit": "",
-                "told": counted(one._mapping["count"], "run"),  # noqa: SLF001  (the column, and not what tuples have)
+                "told": counted(one.points, "run"),
                 "environment": one.environment,
             }
             for one in window.buckets

@@ -9,13 +9,14 @@ from sqlalchemy import Connection, Row, bindparam, case, func, insert, or_, sele
 
 from qwenperf.errors import RecordError
 from qwenperf.schema.hints import show
+from qwenperf.service.db.prepared import Prepared
 from qwenperf.service.db.tables import points, series
 from qwenperf.store.rows import PointRow
 
 _Key = tuple[str, str]
 
 _is_newest = or_(series.c.last_at.is_(None), series.c.last_at <= bindparam("at"))
-_ARRIVE = (
+_ARRIVE = Prepared(
     update(series)
     .where(series.c.id == bindparam("number"))
     .values(
@@ -23,11 +24,10 @@ _ARRIVE = (
         last_value=case((_is_newest, bindparam("newest")), else_=series.c.last_value),
         last_run_id=case((_is_newest, bindparam("run")), else_=series.c.last_run_id),
         last_at=case((_is_newest, bindparam("at")), else_=series.c.last_at),
-    )
+    ),
+    ("number", "at", "run", "newest"),
 )
-
-
-_INSERT = insert(points)
+_INSERT = Prepared(insert(points), ("series_id", "at", "run_id", "value", "low", "high", "samples"))
 _OF_CASES = select(series.c.id, series.c.case, series.c.metric, series.c.unit, series.c.direction, series.c.kind).where(
     series.c.project_id == bindparam("project"), series.c.case.in_(bindparam("names", expanding=True))
 )
@@ -54,20 +54,24 @@ def keep_points(connection: Connection, project_id: int, run_id: int, at: int, f
         }
         for point in found
     ]
-    connection.execute(_INSERT, rows)
+    _INSERT.run(connection, rows)
     arrived = [{"number": row["series_id"], "at": at, "run": run_id, "newest": row["value"]} for row in rows]
     # In one order everywhere, so that two writers wait for each other and never both.
-    connection.execute(_ARRIVE, sorted(arrived, key=lambda row: row["number"]))
+    _ARRIVE.run(connection, sorted(arrived, key=lambda row: row["number"]))
 
 
 def _series(connection: Connection, project_id: int, found: Sequence[PointRow]) -> dict[_Key, int]:
     """Return the number of each point's series; of a new one too."""
     names = list(dict.fromkeys(point.case for point in found))
-    known = {(row.case, row.metric): row for row in _of_cases(connection, project_id, names)}
+    # By place: names of columns are looked up anew in each row.
+    rows: Sequence[Any] = _of_cases(connection, project_id, names)
+    known: dict[_Key, tuple[int, tuple[str, str, str]]] = {
+        (one[1], one[2]): (one[0], (one[3], one[4], one[5])) for one in rows
+    }
     for point in found:
-        row = known.get((point.case, point.metric))
-        if row is not None:
-            _check_same(row, point)
+        before = known.get((point.case, point.metric))
+        if before is not None and before[1] != (point.unit, point.direction, point.kind):
+            raise _changed(point, before[1])
     new = [
         {
             "project_id": project_id,
@@ -80,7 +84,7 @@ def _series(connection: Connection, project_id: int, found: Sequence[PointRow]) 
         for point in found
         if (point.case, point.metric) not in known
     ]
-    numbers = {key: int(row.id) for key, row in known.items()}
+    numbers = {key: number for key, (number, _) in known.items()}
     if new:
         made = connection.execute(insert(series).returning(series.c.id, series.c.case, series.c.metric), new)
         numbers |= {(row.case, row.metric): int(row.id) for row in made}
@@ -95,14 +99,15 @@ def _of_cases(connection: Connection, project_id: int, names: Sequence[str]) -> 
     return rows
 
 
-def _check_same(row: Row[Any], point: PointRow) -> None:
-    for name in ("unit", "direction", "kind"):
-        before, now = getattr(row, name), getattr(point, name)
-        if before != now:
-            raise RecordError(
-                f"the {name} of {point.metric} of {point.case} is {show(now)}, and was {show(before)} before.",
-                advice="Send it as it was, or under another name: a series has one unit, direction and kind.",
-            )
+def _changed(point: PointRow, before: tuple[str, str, str]) -> RecordError:
+    now = (point.unit, point.direction, point.kind)
+    name, is_, was = next(
+        found for found in zip(("unit", "direction", "kind"), now, before, strict=True) if found[1] != found[2]
+    )
+    return RecordError(
+        f"the {name} of {point.metric} of {point.case} is {show(is_)}, and was {show(was)} before.",
+        advice="Send it as it was, or under another name: a series has one unit, direction and kind.",
+    )
 
 
 def of_run(connection: Connection, run: Row[Any], cases: Sequence[str]) -> Sequence[Row[Any]]:

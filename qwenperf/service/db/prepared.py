@@ -1,0 +1,44 @@
+"""Statements of every arrival, for many rows: written as SQL once, and handed to the driver as they are.
+
+SQLAlchemy makes each row's parameters anew from the statement, which for small rows takes longer than keeping them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.sql import Insert, Update
+
+_Written = tuple[str, tuple[str, ...] | None, dict[str, Any]]
+
+
+class Prepared:
+    """An insert or update whose values need no conversion: text, numbers and bytes. ``keys`` are those of each row."""
+
+    def __init__(self, statement: Insert | Update, keys: Sequence[str]) -> None:
+        self._statement, self._keys = statement, list(keys)
+        self._written: dict[str, _Written] = {}
+
+    def run(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Run it for each of ``rows``; errors as SQLAlchemy's."""
+        if not rows:
+            return
+        text, order, always = self._as_sql(connection)
+        if order is None:
+            connection.exec_driver_sql(text, [always | row for row in rows])
+        else:
+            whole = [always | row for row in rows] if always else rows
+            connection.exec_driver_sql(text, [tuple([row[name] for name in order]) for row in whole])
+
+    def _as_sql(self, connection: Connection) -> _Written:
+        """Return the text for this kind of database, its parameters in order where they have no names, constants."""
+        found = self._written.get(connection.dialect.name)
+        if found is None:
+            insert = isinstance(self._statement, Insert)
+            made = self._statement.compile(dialect=connection.dialect, column_keys=self._keys if insert else None)
+            order = None if made.positiontup is None else tuple(made.positiontup)
+            always = {name: value for name, value in made.params.items() if name not in self._keys}
+            found = self._written[connection.dialect.name] = (str(made), order, always)
+        return found

@@ -178,7 +178,7 @@ def _search(prepared: _Prepared, record: BisectionRecord, folder: Path) -> Bisec
     timed = lookup(asked.metric).kind is Kind.TIMED
     probe = Probe(
         case=asked.case, metric=asked.metric, arguments=asked.arguments, side=prepared.sides, plan=prepared.plan,
-        compare=_compare(prepared, folder, progress) if timed else None,
+        compare=_compare(prepared, record, folder, progress) if timed else None,
     )  # fmt: skip
     search = Search(
         good=record.good, bad=record.bad, parents=parents_of(prepared.ends, first_parent=record.first_parent),
@@ -192,10 +192,11 @@ def _search(prepared: _Prepared, record: BisectionRecord, folder: Path) -> Bisec
     ).run()
 
 
-def _compare(prepared: _Prepared, folder: Path, progress: BisectProgress) -> Compare:
+def _compare(prepared: _Prepared, record: BisectionRecord, folder: Path, progress: BisectProgress) -> Compare:
     """Return the comparison that times the metric."""
     from qwenperf.lab.bisect_compare import ByPairs, ByRuns
     from qwenperf.lab.pairs import PairOptions
+    from qwenperf.lab.run_pair_files import PairFolders
 
     asked, flags, bad = prepared.asked, prepared.flags, prepared.ends.bad.sha
     if _by_pairs(asked):
@@ -204,7 +205,11 @@ def _compare(prepared: _Prepared, folder: Path, progress: BisectProgress) -> Com
             options=PairOptions(rounds=flags["rounds"], trial_s=flags["trial_s"], cores=flags["cores"]),
         )  # fmt: skip
     seed = int(bad[:8], 16)
-    return ByRuns(case=asked.case, metric=asked.metric, arguments=asked.arguments, seed=seed, listener=progress)
+    answered = {answer.folder for answer in record.answers if answer.folder}
+    places = PairFolders(folder=folder, begun=record.created_at, answered=answered)
+    return ByRuns(
+        case=asked.case, metric=asked.metric, arguments=asked.arguments, seed=seed, listener=progress, places=places
+    )
 
 
 def _by_pairs(asked: _Asked) -> bool:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from qwenperf.errors import MeasurementError
 from qwenperf.gate.comparison import ENVIRONMENT
 from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.gate.speed import pair_estimates, token_times
@@ -18,6 +20,7 @@ from qwenperf.lab.compare import Comparison, Until, create_folder, same_code
 from qwenperf.lab.compare import Listener as PairListener
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions
+from qwenperf.lab.run_pair_files import PairFolders, read_pairs, write_pair
 from qwenperf.lab.run_pairs import Judged, RunPairs
 from qwenperf.lab.run_pairs import Listener as RunListener
 from qwenperf.lab.sides import Side
@@ -156,24 +159,38 @@ def _slower(record: ComparisonRecord) -> tuple[str, ...]:
 
 @dataclass(kw_only=True)
 class ByRuns:
-    """Compares one metric of whole runs."""
+    """Compares one metric of whole runs; each is in one of ``places`` before the next begins.
+
+    A question that was cut short goes on behind the pairs of last time.
+    """
 
     case: str
     metric: str
     arguments: Sequence[str]
     seed: int
     listener: RunListener
+    places: PairFolders
 
     def __call__(
         self, base: Side, head: Side, plan: Plan, levels: Levels | None = None, *, traced: bool = False
     ) -> Measured:
-        """Return what pairs of runs say; errors as ``RunPairs.run``."""
-        del traced
-        key = (self.case, self.metric)
+        """Return what pairs of runs say; errors as ``RunPairs.run``, and those of ``run_pair_files``."""
+        asked = (base.label, head.label, asdict(plan), None if levels is None else asdict(levels), traced)
+        place = self.places.open(asked)
         pairs = RunPairs(
-            base=base, head=head, arguments=self.arguments, keys=(key,), plan=plan, seed=self.seed,
-            listener=self.listener,
+            base=base, head=head, arguments=self.arguments, keys=((self.case, self.metric),), plan=plan,
+            seed=self.seed, listener=self.listener, pairs=read_pairs(place), kept=partial(write_pair, place),
         )  # fmt: skip
+        try:
+            found = self._measured(pairs, levels)
+        except MeasurementError:
+            self.places.answered.add(place.name)
+            raise
+        self.places.answered.add(place.name)
+        return replace(found, folder=place.name)
+
+    def _measured(self, pairs: RunPairs, levels: Levels | None) -> Measured:
+        (key,) = pairs.keys
         if levels is not None:
             return _of_levels(pairs.until(lambda values: _is_told(values, levels), levels.most), levels)
         found = pairs.run().get(key)

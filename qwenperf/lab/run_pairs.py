@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from qwenperf.errors import MeasurementError
@@ -17,10 +17,12 @@ from qwenperf.gate.comparison import TOO_MANY_BROKEN
 from qwenperf.lab.side_command import run_side, value_of
 from qwenperf.lab.sides import Side
 from qwenperf.schema.metrics import Direction, lookup
-from qwenperf.schema.records import Outcome, RunRecord
+from qwenperf.schema.records import Json, Outcome, RunRecord
 from qwenperf.stats.confirm import CONFIRM
 from qwenperf.stats.sequential import Decision, decide
 from qwenperf.stats.spending import Plan
+
+PAIR_SCHEMA = "qwenperf.run-pair.v1"
 
 Key = tuple[str, str]
 """A case and a metric."""
@@ -36,13 +38,20 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RunPair:
-    """One pair. ``runs`` by side; ``failed`` says why a value is missing."""
+    """One pair. ``runs`` by side, in the order in which they were made; ``failed`` says why a value is missing."""
 
     number: int
     stage: int
     first: str
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
     failed: str | None = None
+    schema: str = PAIR_SCHEMA
+    extra: Json = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more is to come."""
+        return self.failed is not None or len(self.runs) > 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +73,9 @@ class Judged:
 class RunPairs:
     """Measures pairs of runs until ``plan`` decides on every key. ``margins`` by key, the plan's where none is given.
 
-    ``arguments`` are those of ``qwenperf run`` that choose the cases. ``measured`` is told each whole run of a side.
+    ``arguments`` are those of ``qwenperf run`` that choose the cases. ``measured`` is told each whole run of a side,
+    and ``kept`` each pair, after its first run and when it is over, both before the next run begins: who wants to keep
+    what was measured does so then. ``pairs`` are those that were measured before; measuring goes on behind them.
     """
 
     base: Side
@@ -76,6 +87,7 @@ class RunPairs:
     listener: Listener
     margins: Mapping[Key, float] = field(default_factory=dict)
     measured: Callable[[str, RunRecord], None] = lambda _side, _run: None
+    kept: Callable[[RunPair], None] = lambda _pair: None
     pairs: list[RunPair] = field(default_factory=list)
     stages: dict[int, dict[str, Decision]] = field(default_factory=dict)
 
@@ -143,16 +155,21 @@ class RunPairs:
         lot = random.Random(f"{self.seed}-{stage}-{block}").random() < 0.5  # noqa: S311  (a coin)
         if lot == bool(second):
             order.reverse()
-        runs: dict[str, RunRecord] = {}
+        pair = RunPair(number=number, stage=stage, first=order[0].name)
         failed = None
         try:
             for side in order:
-                runs[side.name] = run_side(side, self.arguments)
-                self.measured(side.name, runs[side.name])
-            self._check(runs)
+                run = run_side(side, self.arguments)
+                pair = replace(pair, runs={**pair.runs, side.name: run})
+                self.measured(side.name, run)
+                if not pair.is_over:
+                    self.kept(pair)
+            self._check(pair.runs)
         except MeasurementError as error:
             failed = error.message
-        self.pairs.append(RunPair(number=number, stage=stage, first=order[0].name, runs=runs, failed=failed))
+        pair = replace(pair, failed=failed)
+        self.pairs.append(pair)
+        self.kept(pair)
         self.listener.run_pair_ended(number, most, stage, failed)
         if sum(pair.failed is not None for pair in self.pairs) >= TOO_MANY_BROKEN:
             raise MeasurementError(f"{TOO_MANY_BROKEN} pairs broke, the last one: {failed}")

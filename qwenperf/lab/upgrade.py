@@ -112,7 +112,12 @@ class Upgrade:
 
     def _alone(self, label: str) -> None:
         """Run a version that nothing can be compared with."""
-        self._runs.setdefault(label, []).append(run_side(self._sides[label], self.options.arguments))
+        self._take(label, run_side(self._sides[label], self.options.arguments))
+
+    def _take(self, label: str, run: RunRecord) -> None:
+        """Put a run of a version on disk, before the next one begins."""
+        self._runs.setdefault(label, []).append(run)
+        self._keep()
 
     def _against(self, base: str, label: str) -> None:
         """Compare a version with the first: whole runs, pairs of processes, programs for chips that are not here."""
@@ -146,12 +151,12 @@ class Upgrade:
         if self.options.runs == 0:
             for whose, side in ((base, old), (label, new)):
                 if whose not in self._runs:
-                    self._runs[whose] = [run_side(side, self.options.arguments)]
+                    self._take(whose, run_side(side, self.options.arguments))
             return {}
         labels = {"base": base, "head": label}
         return judge_runs(
             self.options, old, new, names, seed=int(self.folder.name[-6:], 16), listener=self.run_listener,
-            measured=lambda side, run: self._runs.setdefault(labels[side], []).append(run),
+            measured=lambda side, run: self._take(labels[side], run),
         )  # fmt: skip
 
     def _by_programs(self, base: str, label: str) -> int:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from qwenperf.cli.compare_progress import PairProgress
-from qwenperf.errors import MeasurementError
+from qwenperf.errors import MeasurementError, RecordError
 from qwenperf.gate.comparison import exit_code
 from qwenperf.lab import bisect_traces, run_pairs
 from qwenperf.lab.bisect_compare import ByPairs, ByRuns
 from qwenperf.lab.bisect_traces import Traces
 from qwenperf.lab.pairs import PairOptions, Pairs
+from qwenperf.lab.run_pair_files import PairFolders
 from qwenperf.lab.sides import Side
 from qwenperf.schema.codec import comparison_loads
 from qwenperf.schema.comparison import PairRecord, RoundRecord
@@ -112,8 +113,13 @@ def run_of(compile_s, summary=None):
     return RunRecord(id="r", created_at="2026-01-01T00:00:00+00:00", suite="ad-hoc", environment={}, cases=(case,))
 
 
+def by_runs(folder, begun="now", answered=()):
+    places = PairFolders(folder=folder, begun=begun, answered=set(answered))
+    return ByRuns(case=CASE.id, metric="compile_s", arguments=(), seed=1, listener=Quiet(), places=places)
+
+
 @pytest.mark.parametrize(("slower", "outcome"), [(1.08, Outcome.FAIL), (1.0, Outcome.PASS)])
-def test_pairs_of_whole_runs_tell_a_commit_in_the_same_way(monkeypatch, slower, outcome):
+def test_pairs_of_whole_runs_tell_a_commit_in_the_same_way(tmp_path, monkeypatch, slower, outcome):
     """Six runs of either side."""
     asked = []
 
@@ -122,20 +128,86 @@ def test_pairs_of_whole_runs_tell_a_commit_in_the_same_way(monkeypatch, slower, 
         return run_of(2.0 * (slower if side.name == "head" else 1.0))
 
     monkeypatch.setattr(run_pairs, "run_side", run_side)
-    runs = ByRuns(case=CASE.id, metric="compile_s", arguments=(), seed=1, listener=Quiet())
-    found = runs(BASE, HEAD, Plan(), LEVELS)
+    found = by_runs(tmp_path)(BASE, HEAD, Plan(), LEVELS)
     assert (found.outcome, found.pairs, len(asked)) == (outcome, 6, 12)
     assert {asked[0], asked[1]} == {"base", "head"}
 
 
-def test_what_ordinary_pairs_of_runs_measured_is_kept_for_later_answers(monkeypatch):
+def test_what_ordinary_pairs_of_runs_measured_is_kept_for_later_answers(tmp_path, monkeypatch):
     """The search learns from both stages how far its ends are apart."""
     monkeypatch.setattr(run_pairs, "run_side", lambda side, _: run_of(2.0 if side.name == "base" else 3.0))
-    runs = ByRuns(case=CASE.id, metric="compile_s", arguments=(), seed=1, listener=Quiet())
-    found = runs(BASE, HEAD, Plan())
+    found = by_runs(tmp_path)(BASE, HEAD, Plan())
     assert found.outcome is Outcome.FAIL
     assert len(found.values) == found.pairs == 24
     assert found.values[0] == pytest.approx(math.log(1.5))
+
+
+class Killed:
+    """Answers with runs until power is cut; what is on disk then is looked at before each."""
+
+    def __init__(self, folder, runs_left):
+        self.folder, self.left, self.asked, self.on_disk = folder, runs_left, [], []
+
+    def __call__(self, side, arguments):  # noqa: ARG002
+        """Return a run, or be killed."""
+        self.on_disk.append(sum(path.read_text().count('"compile_s"') for path in self.folder.glob("*/pair-*.json")))
+        if len(self.asked) == self.left:
+            raise KeyboardInterrupt
+        self.asked.append(side.name)
+        return run_of(2.0 if side.name == "base" else 2.16)
+
+
+def test_a_question_that_was_cut_short_goes_on_behind_its_pairs(tmp_path, monkeypatch):
+    """Each run is on disk before the next begins; half a pair is made again; the answer is that of one go."""
+    monkeypatch.setattr(run_pairs, "run_side", run_side := Killed(tmp_path, runs_left=7))
+    with pytest.raises(KeyboardInterrupt):
+        by_runs(tmp_path)(BASE, HEAD, Plan(), LEVELS)
+    runs, each = run_side.on_disk, run_side.on_disk[1]
+    assert each > 0
+    assert runs == [each * number for number in range(8)]
+    monkeypatch.setattr(run_pairs, "run_side", again := Killed(tmp_path, runs_left=99))
+    resumed = by_runs(tmp_path)
+    found = resumed(BASE, HEAD, Plan(), LEVELS)
+    assert (found.outcome, found.pairs, len(again.asked)) == (Outcome.FAIL, 6, 6)
+    assert again.asked[0] == run_side.asked[6]
+    assert len(list((tmp_path / found.folder).iterdir())) == 6
+
+
+@pytest.mark.parametrize("how", ["answered", "other process", "restarted"])
+def test_a_question_that_is_asked_again_is_answered_by_fresh_pairs(tmp_path, monkeypatch, how):
+    """And so is one of a search that was begun anew."""
+    monkeypatch.setattr(run_pairs, "run_side", asked := Killed(tmp_path, runs_left=99))
+    runs = by_runs(tmp_path)
+    first = runs(BASE, HEAD, Plan(), LEVELS)
+    if how == "other process":
+        runs = by_runs(tmp_path, answered={first.folder})
+    if how == "restarted":
+        runs = by_runs(tmp_path, begun="later")
+    assert runs(BASE, HEAD, Plan(), LEVELS).folder != first.folder
+    assert len(asked.asked) == 24
+
+
+def test_pairs_that_broke_are_not_gone_on_with(tmp_path, monkeypatch):
+    """Three of them have ended the question; one that is asked again is another."""
+
+    def broken(*_):
+        raise MeasurementError("no weights")
+
+    monkeypatch.setattr(run_pairs, "run_side", broken)
+    with pytest.raises(MeasurementError, match="no weights"):
+        by_runs(tmp_path)(BASE, HEAD, Plan(), LEVELS)
+    monkeypatch.setattr(run_pairs, "run_side", Killed(tmp_path, runs_left=99))
+    assert by_runs(tmp_path)(BASE, HEAD, Plan(), LEVELS).outcome is Outcome.FAIL
+
+
+def test_a_pair_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    """With what to do."""
+    monkeypatch.setattr(run_pairs, "run_side", Killed(tmp_path, runs_left=7))
+    with pytest.raises(KeyboardInterrupt):
+        by_runs(tmp_path)(BASE, HEAD, Plan(), LEVELS)
+    next(tmp_path.glob("*/pair-1-002.json")).write_text("{")
+    with pytest.raises(RecordError, match=r"pair-1-002.json is not JSON.*Begin anew with --restart"):
+        by_runs(tmp_path)(BASE, HEAD, Plan(), LEVELS)
 
 
 def test_traces_of_a_culprit_are_those_of_one_run_of_either_side(monkeypatch):

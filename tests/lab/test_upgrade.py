@@ -1,6 +1,7 @@
 """An upgrade with real processes; its versions are one JAX, with other tokens planted under one of them."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -8,6 +9,9 @@ import pytest
 
 import qwenperf
 from qwenperf.errors import MeasurementError
+from qwenperf.lab import run_pairs
+from qwenperf.lab import upgrade as lab_upgrade
+from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions
 from qwenperf.lab.sides import Side
 from qwenperf.lab.upgrade import FILE, Upgrade, create_upgrade_folder
@@ -16,7 +20,7 @@ from qwenperf.lab.upgrade_record import exit_code
 from qwenperf.lab.version_sides import Version
 from qwenperf.report.upgrade import upgrade_report
 from qwenperf.schema.published import upgrade_schema
-from qwenperf.schema.records import Outcome, Verdict, metric
+from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Verdict, metric
 from qwenperf.schema.upgrade import (
     UpgradeRecord,
     VersionCase,
@@ -26,6 +30,7 @@ from qwenperf.schema.upgrade import (
     upgrade_to_json,
 )
 from qwenperf.stats.spending import Plan
+from qwenperf.workloads.case import Case, Workload
 
 ROOT = Path(qwenperf.__file__).parent.parent
 ENGINE = '''"""An engine that says one token all the time, which its environment names."""
@@ -120,6 +125,33 @@ def test_without_a_version_that_works_nothing_is_measured(tmp_path):
     assert exit_code(record) == 5
     assert "compared with none: no version works" in text_of(record)
     assert "there is no version of jax==9.9.9" in text_of(record)
+
+
+@pytest.mark.parametrize("pairs", [0, 6])
+def test_each_run_is_on_disk_before_the_next_begins(tmp_path, monkeypatch, pairs):
+    """What was measured before a power cut is not lost, whether in pairs or alone."""
+    one = upgrade(tmp_path, OLD, NEW)
+    one.options = replace(one.options, runs=pairs)
+    on_disk = []
+
+    def run_side(side, arguments):  # noqa: ARG001
+        kept = upgrade_loads((one.folder / FILE).read_text(), "file").versions
+        on_disk.append(sum(len(case.metrics["compile_s"].samples) for each in kept for case in each.cases.values()))
+        if len(on_disk) > (pairs or 1):
+            raise KeyboardInterrupt
+        case = CaseRecord(id="case", spec={}, metrics={"compile_s": metric("compile_s", 2.0)})
+        return RunRecord(
+            id="r", created_at="2026-01-01T00:00:00+00:00", suite="s", environment={}, cases=(case,), declared=("case",)
+        )
+
+    shared = Case(model="tiny", engine="cached", workload=Workload(prompt_length=4, new_tokens=8))
+    monkeypatch.setattr(lab_upgrade, "run_side", run_side)
+    monkeypatch.setattr(run_pairs, "run_side", run_side)
+    monkeypatch.setattr(lab_upgrade, "take_inventory", lambda *_: Inventory(shared=(shared,)))
+    monkeypatch.setattr(run_pairs.RunPairs, "_check", lambda *_: None)
+    assert one.run().interrupted
+    assert on_disk == list(range(len(on_disk)))
+    assert len(on_disk) == (pairs or 1) + 1
 
 
 def made_record(**more):

@@ -62,13 +62,21 @@ def cluster() -> Iterator[Cluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory) -> Path:
+    """A SQLite file with tables and nothing in them, to be copied: migrating takes longer than most tests."""
+    file = tmp_path_factory.mktemp("migrated") / "service.sqlite"
+    upgrade(f"sqlite:///{file}")
+    return file
+
+
 @pytest.fixture(params=KINDS)
 def database_url(request, tmp_path) -> Iterator[str]:
     """A new database with tables: the suite runs on both kinds."""
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'service.sqlite'}"
-        upgrade(url)
-        yield url
+        file = tmp_path / "service.sqlite"
+        shutil.copyfile(request.getfixturevalue("migrated"), file)
+        yield f"sqlite:///{file}"
         return
     yield from new_database(request.getfixturevalue("cluster"))
 

@@ -12,6 +12,7 @@ from qwenperf.gate.aot import judge
 from qwenperf.gate.aot_budget import KEYS
 from qwenperf.gate.aot_facts import FACTS
 from qwenperf.gate.verdict import NOT_JUDGED, skip_reason
+from qwenperf.measure import environment
 from qwenperf.pytest_plugin.project import program_budgets
 from qwenperf.schema.analysis import AotCase, AotRecord
 from qwenperf.schema.metrics import Direction
@@ -30,7 +31,9 @@ def judged(
 
     Raises:
       ConfigError: a limit that is no fact of programs; offers the nearest.
+      EnvironmentUnfitError: JAX is set to debug, and donates nothing then.
     """
+    environment.check_fit()
     own = {name: _limit(name, value) for name, value in limits.items()}
     program_budgets(root, (), own)  # a limit that is mistyped is found before anything is compiled
     record = compile_for(step, *args, targets=targets, **told)

@@ -116,7 +116,7 @@ def test_questions_that_ask_nothing_are_refused(engine):
         result.stdout.re_match_lines([f".*{pattern}"])
 
 
-def test_a_block_under_debugging_is_an_error_that_says_so_once(engine):
+def test_under_debugging_a_question_is_one_error_that_says_so(engine):
     """And not a test that is green because nothing is ever compiled."""
     engine.makepyfile(
         """
@@ -125,11 +125,16 @@ def test_a_block_under_debugging_is_an_error_that_says_so_once(engine):
         def test_block(qwenperf):
             with jax.disable_jit(), qwenperf.no_recompiles():
                 jax.jit(lambda x: x + 1)(1)
+
+        def test_program(qwenperf):
+            with jax.debug_nans(True):
+                qwenperf.compiles_for("v5e-1", jax.jit(lambda x: x + 1, donate_argnums=0), 1.0)
         """
     )
     result = engine.runpytest_inprocess()
-    result.assert_outcomes(failed=1)
-    result.stdout.re_match_lines([r".*EnvironmentUnfitError: JAX_DISABLE_JIT set"])
+    result.assert_outcomes(failed=2)
+    for name in ("JAX_DISABLE_JIT", "JAX_DEBUG_NANS"):
+        result.stdout.re_match_lines([rf".*EnvironmentUnfitError: {name} set"])
 
 
 def test_timed_questions_are_answered_with_all_that_was_measured(engine, record_of):

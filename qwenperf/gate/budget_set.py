@@ -99,13 +99,17 @@ class BudgetSet:
         """
         ids = tuple(case_ids)
         patterns = dict.fromkeys(budget.pattern for budget in self.budgets if not budget.is_of_tests)
-        return tuple(_unmatched(pattern, ids) for pattern in patterns if not _matches(pattern, ids))
+        advice = "`qwenperf run --list` shows the cases."
+        return tuple(_unmatched(pattern, ids, "", advice) for pattern in patterns if not _matches(pattern, ids))
 
     def unmatched_of_tests(self, case_ids: Iterable[str]) -> tuple[Finding, ...]:
         """Return a finding for each glob of tests that matches none of ``case_ids``, those of a pytest session."""
         ids = tuple(case_ids)
         patterns = dict.fromkeys(budget.pattern for budget in self.budgets if budget.is_of_tests)
-        return tuple(_unmatched(pattern, ids) for pattern in patterns if not _matches(pattern, ids))
+        advice = "`--qwenperf-out` writes the cases."
+        return tuple(
+            _unmatched(pattern, ids, " of this session", advice) for pattern in patterns if not _matches(pattern, ids)
+        )
 
 
 def _holds_outside(metric: str, set_for: str, here: str) -> bool:
@@ -127,12 +131,12 @@ def _matches(pattern: str, ids: Sequence[str]) -> bool:
     return any(fnmatchcase(one, pattern) for one in ids)
 
 
-def _unmatched(pattern: str, ids: Sequence[str]) -> Finding:
+def _unmatched(pattern: str, ids: Sequence[str], where: str, advice: str) -> Finding:
     near = get_close_matches(pattern, ids, n=1, cutoff=0.3)
     return Finding(
         code="budget-unmatched",
         severity=Severity.ERROR,
-        message=f"the budget {pattern!r} matches no case.",
-        advice=f"The nearest case is {near[0]!r}." if near else "`qwenperf run --list` shows the cases.",
+        message=f"the budget {pattern!r} matches no case{where}.",
+        advice=f"The nearest case is {near[0]!r}." if near else advice,
         data={"pattern": pattern},
     )

@@ -7,7 +7,7 @@ turns verdicts into passes, failures and warnings of pytest.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ import pytest
 from qwenperf.errors import QwenperfError
 from qwenperf.measure.default_platform import default_platform
 from qwenperf.pytest_plugin.checks import Checks
+from qwenperf.pytest_plugin.globs import Ran, names_tests, unmatched
 from qwenperf.pytest_plugin.marks import MARKER, read_marks
+from qwenperf.pytest_plugin.record_files import RecordFiles
 from qwenperf.pytest_plugin.session import InconclusiveWarning, Recorded
 
 __all__ = ["Checks", "InconclusiveWarning"]
@@ -51,7 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and refuse a folder that cannot be written to before any test runs."""
     config.addinivalue_line("markers", MARKER)
     out = config.getoption("--qwenperf-out")
-    config.stash[_RECORDED] = Recorded(out=Path(out) if out else None)
+    files = RecordFiles(out=Path(out), root=config.rootpath) if out else None
+    # A worker of pytest-xdist is told which tests to run, whoever chose them.
+    chosen = names_tests(config) and not hasattr(config, "workerinput")
+    config.stash[_RECORDED] = Recorded(files=files, ran=Ran(chosen=chosen))
     if out:
         from qwenperf.lab.run_folder import check_writable
 
@@ -61,13 +66,54 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--qwenperf-out: {error}") from None
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was measured."""
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Keep that tests were left out: then a budget that matches nothing proves nothing."""
+    for item in items[:1]:
+        item.config.stash[_RECORDED].ran.left_out([one.nodeid for one in items])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep which tests did not pass: they may not have come to their questions."""
+    report = yield
+    if not report.passed:
+        item.config.stash[_RECORDED].ran.failed(item.nodeid)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write what was measured, look for budgets that matched nothing, and fail where the tests alone would pass."""
     recorded = session.config.stash[_RECORDED]
-    recorded.write(session.config.rootpath)
+    recorded.write(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+    if recorded.trouble:
+        recorded.failures.append(f"--qwenperf-out: {recorded.trouble}")
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output[MESSAGE] = {"unjudged": recorded.unjudged, "told": [recorded.told] if recorded.written else []}
+        output[MESSAGE] = _message(recorded)
+        return
+    if exitstatus == pytest.ExitCode.OK:
+        _look_after_globs(recorded, session.config.rootpath)
+        if recorded.failures:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _look_after_globs(recorded: Recorded, root: Path) -> None:
+    try:
+        for line, is_failure in unmatched(root, recorded.ran):
+            (recorded.failures if is_failure else recorded.unjudged).append(line)
+    except QwenperfError as error:  # no test asked for the budgets, or it would have failed
+        recorded.failures.append(str(error))
+
+
+def _message(recorded: Recorded) -> dict[str, Any]:
+    """Return what a worker of pytest-xdist hands to the session, as plain data."""
+    ran = recorded.ran
+    return {
+        "unjudged": recorded.unjudged,
+        "told": [recorded.told] if recorded.written and not recorded.trouble else [],
+        "failures": recorded.failures,
+        "ran": {"cases": ran.cases, "partial": sorted(ran.partial), "chosen": ran.chosen},
+    }
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -78,6 +124,8 @@ def pytest_testnodedown(node: Any) -> None:
         recorded = node.config.stash[_RECORDED]
         recorded.unjudged += message["unjudged"]
         recorded.elsewhere += message["told"]
+        recorded.failures += message["failures"]
+        recorded.ran.join(Ran(**{**message["ran"], "partial": set(message["ran"]["partial"])}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -85,7 +133,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     recorded = config.stash[_RECORDED]
     for line in recorded.unjudged:
         terminalreporter.write_line(f"qwenperf: {line}")
-    if recorded.out is not None:
+    for line in recorded.failures:
+        terminalreporter.write_line(f"qwenperf: failed: {line}", red=True)
+    if recorded.files is not None and not recorded.trouble:
         terminalreporter.write_line(f"qwenperf: {recorded.told}")
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from qwenperf.schema.analysis import AotCase, AotRecord
-from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
-
-if TYPE_CHECKING:
-    from qwenperf.lab.run_folder import RunFolder
+from qwenperf.errors import QwenperfError
+from qwenperf.pytest_plugin.globs import Ran
+from qwenperf.pytest_plugin.record_files import RecordFiles
+from qwenperf.schema.analysis import AotCase
+from qwenperf.schema.records import CaseRecord, Outcome, Status, Verdict
 
 _INDENT = "\n    "
 
@@ -38,26 +37,35 @@ class InconclusiveWarning(UserWarning):
 
 @dataclass(kw_only=True)
 class Recorded:
-    """The cases of one session; ``out`` is where ``--qwenperf-out`` wants them.
+    """The cases of one session; ``files`` is where ``--qwenperf-out`` wants them.
 
     ``programs`` are those that were compiled for a chip. ``unjudged`` has a line for each case that passed though a
-    gate had nothing to judge it by, ``elsewhere`` one for each record that a worker of pytest-xdist wrote.
+    gate had nothing to judge it by, and for each budget; ``elsewhere`` one for each record that a worker of
+    pytest-xdist wrote; ``failures`` one for each reason why the session fails though its tests pass. ``trouble`` is why
+    the last record could not be written.
     """
 
-    out: Path | None
+    files: RecordFiles | None = None
+    ran: Ran = field(default_factory=Ran)
     cases: list[CaseRecord] = field(default_factory=list)
     programs: list[AotCase] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
     written: Path | None = None
     elsewhere: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    trouble: str = ""
 
     def add(self, case: CaseRecord) -> None:
         """Keep a case; a second one of the same id gets a number."""
         self.cases.append(replace(case, id=_free(case.id, self.cases)))
+        self.ran.cases.append(case.id)
+        self.write(interrupted=True)
 
-    def add_program(self, program: AotCase) -> None:
-        """Keep a compiled program; a second one of the same id gets a number."""
-        self.programs.append(replace(program, id=_free(program.id, self.programs)))
+    def add_programs(self, programs: Iterable[AotCase]) -> None:
+        """Keep compiled programs; a second one of the same id gets a number."""
+        for program in programs:
+            self.programs.append(replace(program, id=_free(program.id, self.programs)))
+        self.write(interrupted=True)
 
     def crashed(self, test: str, question: str, error: Exception) -> None:
         """Keep that ``test`` asked ``question`` and got an error: what was asked for and not measured is not green.
@@ -90,39 +98,21 @@ class Recorded:
             return f"{told} in {self.written}"
         return "\nqwenperf: ".join(self.elsewhere) or "nothing was measured, so no record is written"
 
-    def write(self, root: Path) -> None:
-        """Write a new run folder with all that was measured or compiled; nothing of that, nothing written.
+    def write(self, *, interrupted: bool) -> None:
+        """Write all that was measured or compiled so far; nothing of that, nothing written.
 
-        Raises:
-          OutputError: the folder cannot be written to.
+        After each case, so that whatever ends the process next takes no other with it. Until the session ends, its
+        record says that it was interrupted: what is not whole is not green. What keeps it from being written is trouble
+        to be told at the end; a test is not to blame.
         """
-        if self.out is None or not (self.cases or self.programs):
+        if self.files is None or not (self.cases or self.programs):
             return
-        from qwenperf.lab.commit import describe_commit
-        from qwenperf.lab.run_folder import create_run_folder, write_text
-        from qwenperf.measure import environment
-        from qwenperf.schema.codec import dumps
-
-        now = datetime.now(UTC)
-        folder = create_run_folder(self.out, now)
-        told = {
-            "id": folder.id,
-            "created_at": now.isoformat(timespec="seconds"),
-            "environment": environment.describe(),
-            "commit": describe_commit(root),
-        }
-        for file, record in self._records(folder, told):
-            write_text(file, dumps(record))
-            self.written = self.written or file
-
-    def _records(self, folder: RunFolder, told: Mapping[str, Any]) -> Iterator[tuple[Path, RunRecord | AotRecord]]:
-        """Yield what there is to write, and where to."""
-        if self.cases:
-            declared = tuple(case.id for case in self.cases)
-            yield folder.record, RunRecord(**told, suite="pytest", declared=declared, cases=tuple(self.cases))
-        if self.programs:
-            declared = tuple(program.id for program in self.programs)
-            yield folder.path / "aot.json", AotRecord(**told, declared=declared, cases=tuple(self.programs))
+        try:
+            self.written = self.files.write(self.cases, self.programs, interrupted=interrupted)
+        except QwenperfError as error:
+            self.trouble = str(error)
+        else:
+            self.trouble = ""
 
 
 def _free(name: str, taken: Iterable[CaseRecord | AotCase]) -> str:
@@ -151,18 +141,30 @@ def kept(question: Callable[P, R]) -> Callable[P, R]:
 def tell(verdicts: Iterable[Verdict], *, subject: str, inconclusive: str, required: Iterable[str]) -> None:
     """Fail the test, or warn, or say nothing. A skipped verdict fails where its gate is in ``required``."""
     __tracebackhide__ = True
+    tell_all([(subject, verdicts, required)], inconclusive=inconclusive, level=5)
+
+
+def tell_all(
+    judged: Iterable[tuple[str, Iterable[Verdict], Iterable[str]]], *, inconclusive: str, level: int = 4
+) -> None:
+    """Tell the verdicts on several subjects, each with the gates that it requires, and fail once for all of them.
+
+    ``level`` says how many calls above this function a warning is to be shown.
+    """
+    __tracebackhide__ = True
     bad, unsure = [], []
-    for verdict in verdicts:
-        if verdict.outcome is Outcome.FAIL:
-            bad.append(_text(verdict, f"failed for {subject}"))
-        elif verdict.outcome is Outcome.SKIPPED and verdict.gate in required:
-            bad.append(_text(verdict, f"could not judge {subject}"))
-        elif verdict.outcome is Outcome.INCONCLUSIVE:
-            unsure.append(_text(verdict, f"is inconclusive for {subject}"))
+    for subject, verdicts, required in judged:
+        for verdict in verdicts:
+            if verdict.outcome is Outcome.FAIL:
+                bad.append(_text(verdict, f"failed for {subject}"))
+            elif verdict.outcome is Outcome.SKIPPED and verdict.gate in required:
+                bad.append(_text(verdict, f"could not judge {subject}"))
+            elif verdict.outcome is Outcome.INCONCLUSIVE:
+                unsure.append(_text(verdict, f"is inconclusive for {subject}"))
     if bad or (unsure and inconclusive == "fail"):
         pytest.fail("\n".join([*bad, *unsure]))
     for text in unsure:
-        warnings.warn(text, InconclusiveWarning, stacklevel=4)
+        warnings.warn(text, InconclusiveWarning, stacklevel=level)
 
 
 def _text(verdict: Verdict, what: str) -> str:

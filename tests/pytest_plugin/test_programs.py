@@ -85,6 +85,31 @@ def test_programs_pass_or_fail_with_the_name_of_what_is_wrong(session):
     ]
 
 
+def test_every_target_is_told_at_once(session, monkeypatch):
+    """Whoever mends the first must not learn of the second from the next run of an hour."""
+    from qwenperf.aot import platforms
+
+    monkeypatch.setattr(platforms, "_LIBRARY", "no_such_library")
+    monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)
+    session.makepyfile(
+        """
+        from programs import SHAPES, step
+
+        def test_all(qwenperf):
+            qwenperf.compiles_for("v5e-1,v7x-4,cpu", step, *SHAPES, donate_argnums=1, argument_bytes=100)
+        """
+    )
+    done = session.runpytest("-p", "no:xdist", "-p", "no:cacheprovider")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "*could not judge *test_all/step@v5e-1/step*",
+            "*could not judge *test_all/step@v7x-4/step*",
+            "*budget:argument_bytes failed for *test_all/step@cpu/step: *100 B*",
+        ]
+    )
+
+
 def test_a_chip_without_its_compiler_fails_and_names_the_extra(session, monkeypatch):
     """Silence would be green; whoever cannot have the compiler marks the test."""
     from qwenperf.aot import platforms

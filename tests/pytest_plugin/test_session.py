@@ -1,7 +1,11 @@
+import dataclasses
+
 import pytest
 
+from qwenperf.pytest_plugin.record_files import RecordFiles
 from qwenperf.pytest_plugin.session import InconclusiveWarning, Recorded, tell
-from qwenperf.schema.records import CaseRecord, Outcome, Verdict
+from qwenperf.schema.codec import loads
+from qwenperf.schema.records import CaseRecord, Outcome, Verdict, metric
 
 NOISY = Verdict(gate="throughput", outcome=Outcome.INCONCLUSIVE, summary="too noisy")
 SKIPPED = Verdict(gate="tokens", outcome=Outcome.SKIPPED, summary="nothing to compare with", advice="Do this.")
@@ -42,6 +46,13 @@ def test_xdist_runs_what_is_not_timed_and_refuses_the_rest(engine):
     )
     result.stdout.fnmatch_lines(["qwenperf: 2 cases in *run.json"])
     result.stdout.no_fnmatch_line("*nothing was measured*")
+    engine.makepyprojecttoml("[tool.qwenperf.budgets.'*::test_untymed/*']\ncompiles_cold.max = 9")
+    known = ("-n1", "-p", "no:benchmark", "-k", "untimed")
+    engine.runpytest_subprocess(*known).stdout.no_fnmatch_line("*test_untymed*")
+    result = engine.runpytest_subprocess("-n1", "-p", "no:benchmark", "--override-ini", "python_functions=test_unt*")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["qwenperf: failed: the budget '*::test_untymed/*' matches no case of this session*"])
 
 
 def test_a_folder_that_cannot_be_written_ends_the_session_at_once(pytester):
@@ -59,6 +70,98 @@ def test_nothing_measured_writes_nothing(pytester):
     result = pytester.runpytest_inprocess("--qwenperf-out", "out")
     result.stdout.fnmatch_lines(["*qwenperf: nothing was measured*"])
     assert not list((pytester.path / "out").glob("*/run.json"))
+
+
+ONE = """
+    def test_one(qwenperf):
+        qwenperf.no_recompiles(int)
+"""
+
+
+def test_what_was_measured_is_on_disk_before_the_next_question(engine, record_of):
+    """A time-out that kills the process, or an abort of the compiler, takes no earlier case with it."""
+    engine.makepyfile(
+        ONE
+        + """
+    def test_killed():
+        import json, pathlib
+
+        (file,) = pathlib.Path("out").glob("*/run.json")
+        there = json.loads(file.read_text())
+        assert [case["id"] for case in there["cases"]] == [there["declared"][0]]
+        assert there["interrupted"]  # what is judged from here on is not whole, and so not green
+    """
+    )
+    result = engine.runpytest_inprocess("-p", "no:xdist", "--qwenperf-out", "out")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["qwenperf: 1 case in *run.json"])
+    assert not record_of(engine.path / "out").interrupted
+
+
+def test_the_record_under_way_reads_as_the_one_at_the_end(tmp_path):
+    """But for being interrupted: whoever finds the first has all that was measured until then."""
+    recorded = Recorded(files=RecordFiles(out=tmp_path, root=tmp_path))
+    for value in (1.0, 2.0):
+        recorded.add(CaseRecord(id="mine", spec={"test": "t"}, metrics={"ttft_s": metric("ttft_s", value)}))
+    under_way = loads(recorded.written.read_text())
+    assert [(one.id, one.metrics["ttft_s"].value) for one in under_way.cases] == [("mine", 1.0), ("mine#2", 2.0)]
+    recorded.write(interrupted=False)
+    assert loads(recorded.written.read_text()) == dataclasses.replace(under_way, interrupted=False)
+
+
+def test_a_record_that_cannot_be_written_is_one_line_and_a_failed_session(engine):
+    """No traceback; the tests themselves are not to blame."""
+    engine.makepyfile(
+        """
+        import pathlib, shutil
+        """
+        + ONE.replace(
+            "def test_one(qwenperf):", "def test_one(qwenperf):\n        pathlib.Path('out').write_text('no folder')"
+        )
+    )
+    result = engine.runpytest_inprocess("-p", "no:xdist", "--qwenperf-out", "out")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["qwenperf: failed: --qwenperf-out: cannot write out*"])
+    for stream in (result.stdout, result.stderr):
+        stream.no_fnmatch_line("*Traceback*")
+        stream.no_fnmatch_line("*INTERNALERROR*")
+    result.stdout.no_fnmatch_line("*nothing was measured*")
+
+
+@pytest.mark.parametrize(
+    ("glob", "words", "told", "code"),
+    [
+        ("*test_asks.py::test_one/*", (), None, 0),
+        ("*test_asks.py::test_won/*", (), "failed: the budget ?*::test_won/?? matches no case of this session*", 1),
+        ("*test_asks.py::test_won/*", ("test_asks.py",), "the budget * matches no case of this session*", 0),
+        ("*test_asks.py::test_won/*", ("-k", "one"), None, 0),
+        ("*test_ask.py::test_one/*", (), "the budget ?*test_ask.py*The nearest case is ?test_asks.py::test_one/*", 0),
+        ("*test_ask.py::test_one/*", ("test_asks.py",), None, 0),
+        ("*test_other.py::test_skipped/*", (), "the budget * matches no case of this session*", 0),
+        ("4x128/*", (), None, 0),
+    ],
+)
+def test_a_budget_of_tests_that_matches_none_is_noticed(engine, glob, words, told, code):
+    """It fails a session that ran all it may mean; of tests that were left out or lie elsewhere it may be right."""
+    engine.makepyprojecttoml(f"[tool.qwenperf.budgets.'{glob}']\ncompiles_steady.max = 0")
+    skipped = "import pytest\n\ndef test_free(): pass\n\ndef test_skipped(): pytest.skip('no GPU')\n"
+    engine.makepyfile(test_asks=f"{ONE}\n    def test_two(): pass", test_other=skipped)
+    result = engine.runpytest_inprocess("-p", "no:xdist", *words)
+    assert result.ret == code
+    if told is None:
+        result.stdout.no_fnmatch_line("*matches no case*")
+    else:
+        result.stdout.fnmatch_lines([f"qwenperf: {told}"])
+
+
+def test_a_session_that_asks_nothing_speaks_of_no_budget(pytester):
+    """A folder of unit tests has its own sessions."""
+    pytester.makepyprojecttoml("[tool.qwenperf.budgets.'*::test_won/*']\ncompiles_steady.max = 0")
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_inprocess("-p", "no:xdist")
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*matches no case*")
 
 
 def test_an_inconclusive_verdict_warns_or_fails():
@@ -80,7 +183,7 @@ def test_a_gate_that_was_asked_for_and_could_not_judge_fails():
 
 def test_cases_of_one_name_are_told_apart():
     """The second measurement of one engine in one test gets a number."""
-    recorded = Recorded(out=None)
+    recorded = Recorded()
     for _ in range(3):
         recorded.add(CaseRecord(id="mine", spec={}))
     assert [case.id for case in recorded.cases] == ["mine", "mine#2", "mine#3"]

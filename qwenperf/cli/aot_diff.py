@@ -117,7 +117,7 @@ def _check(flags: Mapping[str, Any]) -> None:
     from qwenperf.aot.engines import settings_for
     from qwenperf.aot.topology import resolve_all
 
-    targets = resolve_all(",".join(flags["target"]) or DEFAULT_TARGET)
+    targets = resolve_all(_targets(flags))
     for engine in flags["engines"] or ():
         check_engine(engine)
         for target in targets:
@@ -127,7 +127,6 @@ def _check(flags: Mapping[str, Any]) -> None:
 def _sides(
     base: str | None, head: str | None, flags: Mapping[str, Any]
 ) -> tuple[tuple[Side, Side], tuple[Excuse, ...]]:
-    from qwenperf.lab.aot_sides import version_side
     from qwenperf.lab.revisions import WORKING_TREE, Repository, own_code
     from qwenperf.lab.sides import Side
 
@@ -141,14 +140,7 @@ def _sides(
         first, second = (replace(here, engine=engine, label=engine) for engine in flags["engines"])
         return (first, replace(second, name="head")), ()
     if versions:
-        told = "; ".join(f"{name} {' and '.join(pair)}" for name, pair in versions.items())
-        say(f"making or finding environments with {told}")
-        code = own_code(package_root())
-        first, second = (
-            version_side(name, code, **{package: pair[index] for package, pair in versions.items()})
-            for index, name in enumerate(("base", "head"))
-        )
-        return (first, second), ()
+        return _of_versions(versions, flags), ()
     repository = Repository.find(Path.cwd())
     start = base or repository.merge_base()
     end = head or WORKING_TREE
@@ -156,6 +148,26 @@ def _sides(
     if start != WORKING_TREE:
         accepted = from_trailers(repository.trailers(start, TRAILER, end))
     return (repository.side("base", start), repository.side("head", end)), accepted
+
+
+def _of_versions(versions: Mapping[str, tuple[str, str]], flags: Mapping[str, Any]) -> tuple[Side, Side]:
+    """Return this code under two versions; neither environment is made, which takes long, before both exist."""
+    from qwenperf.aot.topology import resolve_all
+    from qwenperf.lab.revisions import own_code
+    from qwenperf.lab.version_sides import Version, find
+
+    old, new = (Version(**{package: pair[index] for package, pair in versions.items()}) for index in (0, 1))
+    told = "; ".join(f"{name} {' and '.join(pair)}" for name, pair in versions.items())
+    say(f"making or finding environments with {told}")
+    root = package_root()
+    tpu = any(target.platform == "tpu" for target in resolve_all(_targets(flags)))
+    base, head = (find(root, version, tpu=tpu) for version in (old, new))
+    code = own_code(root)
+    return base.side("base", code), head.side("head", code)
+
+
+def _targets(flags: Mapping[str, Any]) -> str:
+    return ",".join(flags["target"]) or DEFAULT_TARGET
 
 
 def _arguments(flags: Mapping[str, Any]) -> Iterator[str]:

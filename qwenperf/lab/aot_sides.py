@@ -9,13 +9,10 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from qwenperf.errors import MeasurementError, QwenperfError, UsageError
-from qwenperf.lab import version_sides
 from qwenperf.lab.side_command import LIMIT_S, run_command
 from qwenperf.lab.sides import Side
-from qwenperf.lab.version_sides import Version
 from qwenperf.schema.analysis import AotRecord
 from qwenperf.schema.codec import aot_loads
 
@@ -58,8 +55,3 @@ def with_engine_of(side: Side, record: AotRecord, own: Side) -> AotRecord:
     old, new = f"/{own.engine}/", f"/{side.engine}/"
     cases = tuple(replace(case, id=case.id.replace(old, new, 1)) for case in record.cases)
     return replace(record, cases=cases, declared=tuple(name.replace(old, new, 1) for name in record.declared))
-
-
-def version_side(name: str, root: Path, *, jax: str | None = None, libtpu: str | None = None) -> Side:
-    """Return the side ``name``: the code in ``root`` under another JAX or TPU compiler; errors as ``version_sides``."""
-    return version_sides.version_side(name, root, Version(jax=jax, libtpu=libtpu))

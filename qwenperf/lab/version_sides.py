@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from qwenperf.errors import UsageError
-from qwenperf.lab.interpreters import Interpreter, choose
+from qwenperf.lab.interpreters import Choice, Interpreter, choose
 from qwenperf.lab.revisions import default_cache, install
 from qwenperf.lab.sides import Side
 
@@ -60,6 +60,36 @@ def version_side(
       MeasurementError: there is no such version, or the environment cannot be made; says what the installer said.
       EnvironmentUnfitError: it needs a Python that is not here.
     """
+    return find(root, version, tpu=tpu, python=python, cache=cache).side(name, root)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The environment of a version, whose packages exist: made already, or still to be made."""
+
+    label: str
+    wanted: tuple[str, ...]
+    choice: Choice
+
+    def side(self, name: str, root: Path) -> Side:
+        """Return the side ``name`` with the code in ``root``, its environment made unless it is there.
+
+        Raises:
+          MeasurementError: it cannot be made; says what the installer said.
+        """
+        place = self.choice.folder
+        if not self.choice.made:
+            install(place, self.wanted, self.choice.interpreter.path)
+        return Side(name=name, label=self.label, kind="versions", root=root, python=str(place / "bin" / "python"))
+
+
+def find(
+    root: Path, version: Version, *, tpu: bool = True, python: str | None = None, cache: Path | None = None
+) -> Found:
+    """Return what ``version_side`` makes, before it is made: of two versions both can be looked for first.
+
+    Arguments and errors as there.
+    """
     project = root / "pyproject.toml"
     if not project.is_file():
         raise UsageError(f"{root} has no pyproject.toml to take the other packages from.")
@@ -76,9 +106,4 @@ def version_side(
         return (cache or default_cache()) / "environments" / f"jax-{kind}-{key}"
 
     choice = choose(pinned, folder, python)
-    if not choice.made:
-        install(choice.folder, wanted, choice.interpreter.path)
-    return Side(
-        name=name, label=version.label or f"jax {own}", kind="versions", root=root,
-        python=str(choice.folder / "bin" / "python"),
-    )  # fmt: skip
+    return Found(label=version.label or f"jax {own}", wanted=tuple(wanted), choice=choice)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable
 from inspect import signature
 from typing import Any
@@ -17,6 +18,10 @@ from qwenperf.service.settings import ServiceSettings, from_text, to_text
 
 VARIABLE = "QWENPERF_SERVICE"
 """Hands the settings to worker processes."""
+
+_TURN_S = 0.001
+"""For so long a thread keeps the interpreter while another wants it: judging computes beside the answers, and each
+answer asks for several turns."""
 
 _BACKLOG = 2048
 _OPTIONS: dict[str, Any] = {
@@ -47,6 +52,7 @@ def serve(settings: ServiceSettings, ready: Callable[[str, str | None], None]) -
 def _serve(settings: ServiceSettings, listening: socket.socket, ready: Callable[[str, str | None], None]) -> None:
     from qwenperf.service.auth import first_token, redaction
 
+    sys.setswitchinterval(_TURN_S)
     address = _address(settings, listening)
     service = make_service(settings)
     token = first_token(service)
@@ -78,6 +84,7 @@ def from_environment() -> Starlette:
     from qwenperf.service.auth import redaction
 
     redaction.install()
+    sys.setswitchinterval(_TURN_S)
     return create_app(from_text(os.environ[VARIABLE]))
 
 

@@ -18,18 +18,17 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from benchmarks.bisect.repository import COMMITS, make_repository
 from benchmarks.verdicts.live_log import LiveLog
 from benchmarks.verdicts.slowed import calibrate, run_apart
-from qwenperf.errors import ConfigError, QwenperfError
+from benchmarks.verdicts.unattended import INTERRUPTED, checkout, say, unattended
+from qwenperf.errors import ConfigError
 from qwenperf.lab import machine
 from qwenperf.lab.commit import describe_commit
 from qwenperf.lab.revisions import own_code
 from qwenperf.lab.sides import Side
-from qwenperf.measure.default_platform import default_platform
 from qwenperf.workloads.case import Case, Workload
 
 HERE = Path(__file__).parent
@@ -39,8 +38,6 @@ METRIC = "request_s"
 FIRST_GUESS_S = 600.0
 """How long a try takes while none has been made."""
 
-INTERRUPTED = 130
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make tries until all are done or time is up, or print the table of those that are; return the exit code."""
@@ -49,24 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.summary:
         print(summary(log))  # noqa: T201 - the table is what it is for
         return 0
-    signal.signal(signal.SIGTERM, _interrupt)
-    os.environ.update(default_platform(os.environ))
-    try:
-        return run(log, asked)
-    except KeyboardInterrupt:
-        _say("interrupted; the try under way goes on next time")
-        return INTERRUPTED
-    except QwenperfError as error:
-        _say(str(error))
-        return error.exit_code
+    return unattended(lambda: run(log, asked), kept="the try under way goes on next time")
 
 
 def run(log: LiveLog, asked: argparse.Namespace) -> int:
     """Calibrate once, then make the tries that are missing; 0 when the run has ended as it should."""
     end = time.monotonic() + 60 * asked.budget_minutes
-    root = HERE.parent.parent
-    if not (root / "qwenperf").is_dir():
-        raise ConfigError(f"{root} holds no qwenperf.", advice="Run it from a checkout.")
+    root = checkout()
     case = Case(model="4x128", engine="cached", workload=Workload(prompt_length=16, new_tokens=64))
     log.settings({"case": case.id, "metric": METRIC, "commits": COMMITS, "slowdown": SLOWDOWN})
     code = own_code(root)
@@ -77,10 +63,10 @@ def run(log: LiveLog, asked: argparse.Namespace) -> int:
             continue
         longest = max((one["seconds"] for one in done), default=FIRST_GUESS_S)
         if time.monotonic() + longest > end:
-            _say(f"time is up after {len(done)} tries")
+            say(f"time is up after {len(done)} tries")
             return 0
         log.add(one_try(number, case, code, products, asked.folder) | {"commit": _commit(root)})
-    _say("all tries are done")
+    say("all tries are done")
     return 0
 
 
@@ -89,7 +75,7 @@ def one_try(number: int, case: Case, code: Path, products: float, folder: Path) 
     place = (folder / f"try-{number:02d}").resolve()
     culprit = culprits()[number - 1]
     wanted = make_repository(place / "repository", code, culprit=culprit, products=products)
-    _say(f"try {number}: the slowdown is in commit {culprit} of {COMMITS}, {wanted[:10]}")
+    say(f"try {number}: the slowdown is in commit {culprit} of {COMMITS}, {wanted[:10]}")
     command = [sys.executable, "-P", "-m", "qwenperf", "bisect", case.id, METRIC]
     command += ["--good", f"HEAD~{COMMITS}", "--out", str(place / "out"), "--json"]
     environ = os.environ | {"PYTHONPATH": str(code), "XDG_CACHE_HOME": str(place / "cache")}
@@ -107,7 +93,7 @@ def one_try(number: int, case: Case, code: Path, products: float, folder: Path) 
     if "error" in record:
         raise ConfigError(f"the search ended with {child.returncode}: {record['error']['message']}")
     line = line_of(record, number, culprit, wanted) | {"seconds": round(_spent(record, begun), 1)}
-    _say(f"try {number}: {line['outcome']} after {line['seconds']:.0f} s")
+    say(f"try {number}: {line['outcome']} after {line['seconds']:.0f} s")
     shutil.rmtree(place, ignore_errors=True)
     return line
 
@@ -176,7 +162,7 @@ def _calibrated(log: LiveLog, case: Case, code: Path) -> float:
     """Return the needless products of a step that make requests 8% slower, measured once and written down."""
     found = log.calibration()
     if found is None:
-        _say("calibrating the slowdown")
+        say("calibrating the slowdown")
         side = Side(name="base", label="this code", kind="same", root=code, python=sys.executable)
         found = calibrate(case, (SLOWDOWN,), run_apart(code, side.child_environ(os.environ)))
         log.add({"calibration": found})
@@ -196,14 +182,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tries", type=int, default=TRIES, choices=range(1, COMMITS + 1), metavar=f"1-{COMMITS}")
     parser.add_argument("--summary", action="store_true", help="print the table of what was measured")
     return parser
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress
 
 
 if __name__ == "__main__":

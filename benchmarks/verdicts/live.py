@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from benchmarks.verdicts.live_asv import asv_continuous
 from benchmarks.verdicts.live_kinds import KINDS, SLOWDOWNS, Kind, decided, next_kind
@@ -28,19 +26,16 @@ from benchmarks.verdicts.live_peers import pytest_benchmark
 from benchmarks.verdicts.live_tables import markdown
 from benchmarks.verdicts.live_try import Bench, conditions, line_of
 from benchmarks.verdicts.slowed import ROUNDS, calibrate, run_apart
-from qwenperf.errors import ConfigError, MeasurementError, QwenperfError
+from benchmarks.verdicts.unattended import checkout, say, unattended
+from qwenperf.errors import MeasurementError
 from qwenperf.lab.commit import describe_commit
 from qwenperf.lab.pairs import PairOptions
 from qwenperf.lab.revisions import own_code
-from qwenperf.measure.default_platform import default_platform
 from qwenperf.stats.spending import Plan
 from qwenperf.workloads.case import Case, Workload
 
-HERE = Path(__file__).parent
 MOST_BROKEN = 3
 """Comparisons in a row of which nothing was learnt, after which the run ends: something is wrong with it."""
-
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,16 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(markdown(found))  # noqa: T201 - the tables are what it is for
         return 0
     log = _log(asked.out)
-    signal.signal(signal.SIGTERM, _interrupt)
-    os.environ.update(default_platform(os.environ))
-    try:
-        return run(log, asked)
-    except KeyboardInterrupt:
-        _say("interrupted; what was finished is kept")
-        return INTERRUPTED
-    except QwenperfError as error:
-        _say(str(error))
-        return error.exit_code
+    return unattended(lambda: run(log, asked), kept="what was finished is kept")
 
 
 def run(log: LiveLog, asked: argparse.Namespace) -> int:
@@ -76,26 +62,27 @@ def run(log: LiveLog, asked: argparse.Namespace) -> int:
     log.same_machine(this_machine())
     log.settings({"case": case.id, "rounds": asked.rounds, "trial_s": asked.trial, "looks": list(plan.looks)})
     log.mend()
+    root = checkout()
     bench = Bench(
-        root=own_code(_root()), case=case, plan=plan, options=options, out=asked.folder, products={},
-        commit=describe_commit(_root()),
+        root=own_code(root), case=case, plan=plan, options=options, out=asked.folder, products={},
+        commit=describe_commit(root),
     )  # fmt: skip
     if any(KINDS[name].slowdown and count for name, count in wanted.items()):
         try:
             bench = _calibrated(bench, log, asked.calibration_rounds)
         except (MeasurementError, OSError, subprocess.SubprocessError) as error:
-            _say(f"nothing is slowed down in this run: {error}")
+            say(f"nothing is slowed down in this run: {error}")
             wanted = {name: 0 if KINDS[name].slowdown else count for name, count in wanted.items()}
     broken = 0
     while (name := next_kind(wanted, log.tries(), end - time.monotonic())) is not None:
         line = compare_once(bench, log, name, {"pytest_benchmark": asked.peers, "asv_continuous": asked.asv})
         broken = broken + 1 if line["outcome"] == "skipped" else 0
         if broken >= MOST_BROKEN:
-            _say(f"{broken} comparisons in a row measured nothing: {line['broken'][-1:]}")
+            say(f"{broken} comparisons in a row measured nothing: {line['broken'][-1:]}")
             return 1
     left = {name: count - len(decided(log.tries(), name)) for name, count in wanted.items()}
     missing = [f"{count} of {name}" for name, count in left.items() if count > 0]
-    _say(f"time is up; still wanted: {', '.join(missing)}" if missing else "all comparisons are done")
+    say(f"time is up; still wanted: {', '.join(missing)}" if missing else "all comparisons are done")
     return 0
 
 
@@ -104,9 +91,9 @@ def compare_once(bench: Bench, log: LiveLog, name: str, peers: Mapping[str, int]
     kind = KINDS[name]
     tries = [one for one in log.tries() if one["kind"] == name]
     number = 1 + len(tries)
-    _say(f"{kind.title}, {number}")
+    say(f"{kind.title}, {number}")
     with conditions(kind):
-        record, seconds = bench.compare(kind, lambda text: _say(f"  {text}"))
+        record, seconds = bench.compare(kind, lambda text: say(f"  {text}"))
         if record.interrupted:
             # Told apart: long comparisons are likelier to be cut, so those that end are no fair sample of all.
             log.add({"cut": name, "seconds": round(seconds, 2), "pairs": len(record.pairs)})
@@ -116,7 +103,7 @@ def compare_once(bench: Bench, log: LiveLog, name: str, peers: Mapping[str, int]
             if sum(peer in one for one in tries) < count:
                 line[peer] = _peer(peer, bench, kind)
     log.add(line, list(rows_of(record, name, number)))
-    _say(f"  {line['outcome']} after {seconds:.0f} s: {line['summary']}")
+    say(f"  {line['outcome']} after {seconds:.0f} s: {line['summary']}")
     return line
 
 
@@ -125,7 +112,7 @@ def _peer(name: str, bench: Bench, kind: Kind) -> dict[str, Any]:
     try:
         return asv_continuous(bench, kind) if name == "asv_continuous" else pytest_benchmark(bench, kind)
     except (MeasurementError, OSError, subprocess.SubprocessError) as error:
-        _say(f"  {error}")
+        say(f"  {error}")
         return {"error": str(error)}
 
 
@@ -133,11 +120,11 @@ def _calibrated(bench: Bench, log: LiveLog, rounds: int) -> Bench:
     """Return ``bench`` with the products of the calibration, which is made once and written down."""
     found = log.calibration()
     if found is None:
-        _say("calibrating the slowed engine")
+        say("calibrating the slowed engine")
         environ = bench.sides(KINDS["idle"])[0].child_environ(os.environ)
         found = calibrate(bench.case, SLOWDOWNS, run_apart(bench.root, environ, rounds))
         log.add({"calibration": found})
-    _say(f"calibrated: {dict(zip(found['wanted'], found['products'], strict=True))}")
+    say(f"calibrated: {dict(zip(found['wanted'], found['products'], strict=True))}")
     return replace(bench, products=dict(zip(found["wanted"], found["products"], strict=True)))
 
 
@@ -174,21 +161,6 @@ def _log(out: Path | None) -> LiveLog:
     if out is None:
         return log_of(name_of(this_machine()))
     return LiveLog(lines=out / "live.jsonl", pairs=out / "pairs.csv")
-
-
-def _root() -> Path:
-    root = HERE.parent.parent
-    if not (root / "qwenperf").is_dir():
-        raise ConfigError(f"{root} holds no qwenperf.", advice="Run it from a checkout.")
-    return root
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress
 
 
 if __name__ == "__main__":

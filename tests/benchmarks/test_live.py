@@ -20,7 +20,8 @@ from qwenperf.stats.spending import Plan
 from qwenperf.workloads.case import Case, Workload
 
 MODULES = (
-    "live live_asv live_kinds live_log live_machines live_peers live_tables live_try read_pairs scenarios slowed table"
+    "live live_asv live_kinds live_log live_machines live_peers live_tables live_try read_pairs scenarios slowed table "
+    "unattended"
 ).split()
 MACHINE = {"cpu_model": "Here 1", "cores": 2}
 CASE = Case(model="tiny", engine="cached", workload=Workload(prompt_length=4, new_tokens=8))
@@ -37,7 +38,7 @@ def here(parts, monkeypatch):
     """Run on the machine that comparisons are made up for; nothing of the process changes."""
     monkeypatch.setattr(parts.live, "this_machine", lambda: MACHINE)
     monkeypatch.setattr(parts.live, "own_code", lambda root: root)
-    monkeypatch.setattr(parts.live.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(parts.unattended.signal, "signal", lambda *_: None)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
 
 

@@ -3,7 +3,7 @@
 Keys and values are never repeated in memory (unless ``variant`` asks for that mistake): a group's queries are rows
 of one product.
 
-    queries [B, T, K, G, C] -> [N, G T, C]     keys, values [N, S, C]     N = B K, one for each row and head
+    queries [B, T, K, G, C] -> [N, G, T, C]    keys, values [N, S, C]     N = B K, one for each row and head
 
 Why N is one axis: with axes B and K apart, XLA drops an axis of size 1 (batch 1) by a bitcast of the updated
 cache, fuses update and bitcast, and so on CPU copies the whole cache in every step. (Where N itself is 1, it

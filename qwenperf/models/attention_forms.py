@@ -24,6 +24,7 @@ Grouped = Float[Array, "B K G T C"]
 Scores = Float[Array, "B K G T S"]
 Score = Callable[[Grouped, Array, jnp.dtype], Scores]
 Mix = Callable[[Scores, Array], Grouped]
+_Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,23 +60,35 @@ def _by_head(stored: Scaled, batch: int) -> Float[Array, "B K 1 1 S"]:
 
 def _grouped_score(query_BKGTC: Grouped, keys: Array, dtype: jnp.dtype) -> Scores:
     batch, heads, group, length, size = query_BKGTC.shape
-    rows: tuple[int, ...] = (batch * heads,)
-    axes: lax.DotDimensionNumbers = (((2,), (2,)), ((0,), (0,)))
-    if keys.ndim == 4:
-        rows, axes = (batch, heads), (((3,), (3,)), ((0, 1), (0, 2)))
-    query = query_BKGTC.reshape(*rows, group * length, size)
-    out = lax.dot_general(query, keys, axes, preferred_element_type=dtype)
+    queries = _queries(group, length)
+    rows, axes = _batch_axes(keys, batch, heads)
+    query = query_BKGTC.reshape(*rows, *queries, size)
+    contracted = ((query.ndim - 1,), (keys.ndim - 1,))
+    out = lax.dot_general(query, keys, (contracted, axes), preferred_element_type=dtype)
     return out.reshape(batch, heads, group, length, keys.shape[1])
 
 
 def _grouped_mix(weight_BKGTS: Scores, values: Array) -> Grouped:
     batch, heads, group, length, keys = weight_BKGTS.shape
-    rows: tuple[int, ...] = (batch * heads,)
-    axes: lax.DotDimensionNumbers = (((2,), (1,)), ((0,), (0,)))
-    if values.ndim == 4:
-        rows, axes = (batch, heads), (((3,), (1,)), ((0, 1), (0, 2)))
-    out = lax.dot_general(weight_BKGTS.reshape(*rows, group * length, keys), values, axes)
+    queries = _queries(group, length)
+    rows, axes = _batch_axes(values, batch, heads)
+    weight = weight_BKGTS.reshape(*rows, *queries, keys)
+    out = lax.dot_general(weight, values, (((weight.ndim - 1,), (1,)), axes))
     return out.reshape(batch, heads, group, length, values.shape[-1])
+
+
+def _queries(group: int, length: int) -> tuple[int, ...]:
+    """Return the axes of a group's queries: one of a decode step, two of a prompt.
+
+    XLA for CPU makes the same program of both. For TPU v5p it turns scores, mask and means around in each layer where
+    the two are one axis (see docs/aot.md).
+    """
+    return (group,) if length == 1 else (group, length)
+
+
+def _batch_axes(stored: Array, batch: int, heads: int) -> tuple[tuple[int, ...], _Pair]:
+    """Return the sizes of the axes that both operands of a product have, and where these lie in each of them."""
+    return ((batch, heads), ((0, 1), (0, 2))) if stored.ndim == 4 else ((batch * heads,), ((0,), (0,)))
 
 
 def _einsum_score(query_BKGTC: Grouped, keys: Array, dtype: jnp.dtype) -> Scores:

@@ -127,7 +127,7 @@ def _size(answer: Mapping[str, Any]) -> list[float | None]:
 
 def _spent(record: Mapping[str, Any], begun: float) -> float:
     """Return the seconds of a try: those of its answers, some of which an earlier process may have had."""
-    return max(time.monotonic() - begun, sum(one["seconds"] for one in record["answers"]))
+    return float(max(time.monotonic() - begun, sum(one["seconds"] for one in record["answers"])))
 
 
 def culprits() -> list[int]:

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from qwenperf.cli.aot_diff import command
 from qwenperf.errors import MeasurementError
 from qwenperf.lab import interpreters
-from qwenperf.schema.codec import aot_loads
+from qwenperf.schema.codec import aot_from_json, aot_loads
+from qwenperf.schema.records import Outcome
 
 OLD, NEW = "0.10.1", "0.10.2"
 SMALL = ("--model", "tiny", "--engine", "cached", "--prompt-length", 4, "--new-tokens", 4)
@@ -99,8 +100,8 @@ def test_two_versions_of_jax_are_compared_each_in_an_environment_of_its_own(cli,
     assert ("FAIL" in said) is (done.returncode == 1)
 
     code, text = diff(kept / "base.aot.json", kept / "head.aot.json", "--json")
-    judged = json.loads(text)
+    judged = aot_from_json(json.loads(text))
     assert code == done.returncode
-    assert judged["extra"]["base"]["environment"]["jax"] == OLD
-    outcomes = {verdict["outcome"] for case in judged["cases"] for verdict in case["verdicts"]}
-    assert ("fail" in outcomes) is (code == 1)
+    assert judged.extra["base"]["environment"]["jax"] == OLD
+    outcomes = {verdict.outcome for case in judged.cases for verdict in case.verdicts}
+    assert (Outcome.FAIL in outcomes) is (code == 1)

@@ -158,7 +158,8 @@ def test_asv_builds_a_version_of_jax_for_a_commit_and_measures_that_commit_in_it
     told = subprocess.run((python, "-P", "-c", asked), check=True, capture_output=True, text=True).stdout.split()
     assert told[::2] == [NEWEST, sha]
     assert python.parent.parent in Path(told[1]).parents
-    Path(told[1]).with_name("units.py").open("a").write("# Another commit's.\n")
+    with Path(told[1]).with_name("units.py").open("a") as units:
+        units.write("# Another commit's.\n")
     stale = subprocess.run((python, "-P", "-c", asked), check=False, capture_output=True, text=True)
     assert stale.returncode == 1
     assert f"is not commit {sha[:10]}'s: units.py differs" in stale.stderr

@@ -6,7 +6,7 @@ A service compares the run with the main branch's runs up to there, and not with
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,18 @@ def _told_by_ci(sha: str, environ: Mapping[str, str]) -> str:
     if sha == environ.get("CI_COMMIT_SHA"):
         return environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", "")
     keys = _BASES.get(environ.get("GITHUB_EVENT_NAME", ""), ())
-    if not keys or sha != environ.get("GITHUB_SHA"):
+    event = read_event(environ.get("GITHUB_EVENT_PATH", "")) if keys else None
+    # What is checked out is the merge, or the head alone where the workflow asks for that.
+    if sha not in {environ.get("GITHUB_SHA"), _within(event, ("pull_request", "head", "sha"))}:
         return ""
-    found = read_event(environ.get("GITHUB_EVENT_PATH", ""))
+    found = _within(event, keys)
+    return found if isinstance(found, str) else ""
+
+
+def _within(found: Any, keys: Sequence[str]) -> Any:
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else ""
+    return found
 
 
 def _git(folder: Path, *words: str) -> str:

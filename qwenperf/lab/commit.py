@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+_HEADS = "refs/heads/"
 _TIMEOUT_S = 10
 
 
@@ -17,10 +20,23 @@ def describe_commit(folder: Path) -> dict[str, Any]:
     sha, committed_at = head.splitlines()[:2]
     return {
         "sha": sha,
-        "branch": _git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "",
+        "branch": _branch(folder, sha, os.environ),
         "committed_at": committed_at,
         "dirty": bool(_git(folder, "status", "--porcelain", "--untracked-files=no")),
     }
+
+
+def _branch(folder: Path, sha: str, environ: Mapping[str, str]) -> str:
+    """Return the branch of the checkout, or the one that a CI job built of this commit: its checkout is of none."""
+    found = _git(folder, "rev-parse", "--abbrev-ref", "HEAD") or ""
+    if found not in {"", "HEAD"}:
+        return found
+    if sha == environ.get("CI_COMMIT_SHA") and environ.get("CI_COMMIT_BRANCH"):
+        return environ["CI_COMMIT_BRANCH"]
+    ref = environ.get("GITHUB_REF", "")
+    if sha == environ.get("GITHUB_SHA") and ref.startswith(_HEADS):
+        return ref.removeprefix(_HEADS)
+    return found
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

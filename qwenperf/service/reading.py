@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from qwenperf.errors import RecordError, UsageError
@@ -16,9 +16,11 @@ from qwenperf.gate.evaluate import judge_run
 from qwenperf.schema.codec import from_json, to_json
 from qwenperf.schema.hints import show
 from qwenperf.service.arrivals import ArrivedComparison, ArrivedRun, arrived_run, judged, pack, read_record, unpack
+from qwenperf.service.db.main_line import UNKNOWN
 
 VALUES_LIMIT = 2_000_000
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_HEADS, _PULL = "refs/heads/", re.compile(r"refs/pull/([1-9][0-9]{0,8})/")
 Arrived = ArrivedRun | ArrivedComparison
 
 
@@ -55,6 +57,24 @@ def forked(arrived: Arrived, fork_point: str, at: int | None) -> Arrived:
     if isinstance(arrived, ArrivedComparison):
         return arrived
     return replace(arrived, run=arrived.run | {"fork_point": fork_point, "forked_at": at})
+
+
+def placed(arrived: Arrived, pull: int | None, job: Mapping[str, str], main: str) -> Arrived:
+    """Return a run on the branch that it was measured for, where its own word is none or the default one.
+
+    Git calls a checkout of a pull request HEAD, or what its author's branch is called, which may be ``main``: such a
+    run is no baseline of anybody and no alert. ``pull`` is its sender's word, ``job`` that of its identity's issuer.
+    """
+    if isinstance(arrived, ArrivedComparison) or arrived.run.get("fork_point"):
+        return arrived
+    branch, ref = arrived.run["branch"], job.get("ref", "")
+    if pull is None and (found := _PULL.match(ref)):
+        pull = int(found[1])
+    if pull is not None and branch in {main, *UNKNOWN}:
+        return replace(arrived, run=arrived.run | {"branch": f"pull/{pull}"})
+    if branch in UNKNOWN and ref.startswith(_HEADS):
+        return replace(arrived, run=arrived.run | {"branch": ref.removeprefix(_HEADS)})
+    return arrived
 
 
 def _check_number(data: bytes) -> None:

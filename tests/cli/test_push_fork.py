@@ -92,6 +92,15 @@ def test_a_job_without_history_is_told_by_its_event(made, tmp_path, name, docume
     assert fork_query({"sha": commits["branch"]}, shallow, job | {"GITHUB_EVENT_NAME": "push"}) == {}
 
 
+def test_a_job_that_checked_out_the_head_of_a_pull_request_is_told_by_its_event(made, tmp_path):
+    """Which is not the merge that the job is of; any other commit is none of the event's."""
+    _, shallow, commits, _ = made
+    document = {"pull_request": {"base": {"sha": "b" * 40}, "head": {"sha": commits["branch"]}}}
+    job = {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_SHA": "c" * 40, "GITHUB_EVENT_PATH": event(tmp_path, document)}
+    assert fork_query({"sha": commits["branch"]}, shallow, job) == {"fork_point": "b" * 40}
+    assert fork_query({"sha": "d" * 40}, shallow, job) == {}
+
+
 @pytest.mark.parametrize("document", ["{", "[]", {"pull_request": 3}, {"pull_request": {"base": {"sha": "--x"}}}])
 def test_an_event_that_says_nothing_is_nothing(made, tmp_path, document):
     """Nor is one that is not there."""

@@ -2,6 +2,8 @@
 
 import subprocess
 
+import pytest
+
 from qwenperf.lab.commit import describe_commit
 
 
@@ -30,3 +32,28 @@ def test_without_a_checkout_or_a_commit_there_is_nothing_to_say(tmp_path):
     assert describe_commit(tmp_path / "absent") == {}
     git(tmp_path, "init")
     assert describe_commit(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "branch"),
+    [
+        ({"GITHUB_SHA": "SHA", "GITHUB_REF": "refs/heads/topic/a"}, "topic/a"),
+        ({"CI_COMMIT_SHA": "SHA", "CI_COMMIT_BRANCH": "topic"}, "topic"),
+        ({"GITHUB_SHA": "SHA", "GITHUB_REF": "refs/pull/7/merge"}, "HEAD"),
+        ({"GITHUB_SHA": "0" * 40, "GITHUB_REF": "refs/heads/topic"}, "HEAD"),
+        ({"CI_COMMIT_SHA": "0" * 40, "CI_COMMIT_BRANCH": "topic"}, "HEAD"),
+        ({}, "HEAD"),
+    ],
+)
+def test_the_branch_of_a_detached_checkout_is_what_its_job_says(tmp_path, monkeypatch, told, branch):
+    """A job checks out a commit and no branch; what it says of another commit is nothing here."""
+    git(tmp_path, "init", "-b", "trunk")
+    git(tmp_path, "commit", "--allow-empty", "-m", "first")
+    for name in ("GITHUB_SHA", "GITHUB_REF", "CI_COMMIT_SHA", "CI_COMMIT_BRANCH"):
+        monkeypatch.delenv(name, raising=False)
+    sha = describe_commit(tmp_path)["sha"]
+    for name, value in told.items():
+        monkeypatch.setenv(name, sha if value == "SHA" else value)
+    assert describe_commit(tmp_path)["branch"] == "trunk"
+    git(tmp_path, "checkout", "--detach")
+    assert describe_commit(tmp_path)["branch"] == branch

@@ -7,8 +7,10 @@ from datetime import timedelta
 import pytest
 
 from qwenperf.cli.push import command
+from qwenperf.formats.foreign import Told
 from qwenperf.service.judging import judge_new
 from qwenperf.service.judging_runs import judge_arrived
+from qwenperf.service.reading import placed, read_sent
 
 ELSEWHERE = {"platform": "cpu", "cpu_model": "another", "cores": 2}
 
@@ -189,3 +191,34 @@ def test_push_says_where_the_branch_left_main(project, documents, tmp_path, monk
     capsys.readouterr()
     assert project.get("/runs/run-000001")["fork_point"] == fork
     assert project.get("/runs/run-000001/record")["commit"] == document["commit"]
+
+
+@pytest.mark.parametrize("branch", ["HEAD", "", "main"])
+def test_a_run_of_a_pull_request_is_none_of_main_whatever_its_checkout_is_called(project, line, documents, branch):
+    """Git calls it HEAD, or as a fork calls its branch: it is no baseline, and what it breaks is no alert."""
+    line.main(*range(12), compiles_steady=0)
+    document = documents.run(12, branch=branch, compiles_steady=2)
+    project.ask("POST", "/runs", 201, json=document, params={"pull_request": 7})
+    while judge_new(project.server.service):
+        pass
+    assert project.get("/runs/run-000012")["branch"] == "pull/7"
+    assert project.get("/alerts")["alerts"] == []
+
+
+@pytest.mark.parametrize(
+    ("branch", "ref", "is_on"),
+    [
+        ("HEAD", "refs/pull/7/merge", "pull/7"),
+        ("main", "refs/pull/7/merge", "pull/7"),
+        ("HEAD", "refs/heads/topic/a", "topic/a"),
+        ("main", "refs/heads/topic/a", "main"),
+        ("topic", "refs/pull/7/merge", "topic"),
+        ("HEAD", "refs/tags/v1", "HEAD"),
+        ("HEAD", "", "HEAD"),
+    ],
+)
+def test_a_job_s_identity_says_of_which_branch_a_detached_checkout_is(documents, branch, ref, is_on):
+    """Where the run names a branch of its own, that is it."""
+    document = json.dumps(documents.run(1, branch=branch)).encode()
+    (arrived,) = read_sent(document, "", Told(modified_at="2026-01-01T00:00:00Z"), "")
+    assert placed(arrived, None, {"ref": ref} if ref else {}, "main").run["branch"] == is_on

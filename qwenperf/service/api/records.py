@@ -23,7 +23,7 @@ from qwenperf.service.context import Service, service_of
 from qwenperf.service.db import comparisons, files, github, points, runs
 from qwenperf.service.github.wanted import Sent, is_sha
 from qwenperf.service.problems import NotFoundError
-from qwenperf.service.reading import Arrived, forked, read_sent
+from qwenperf.service.reading import Arrived, forked, placed, read_sent
 from qwenperf.service.times import iso
 
 _LARGE = 2_000_000
@@ -58,6 +58,7 @@ def _take(request: Request, service: Service, identity: Identity, project: Row[A
     arrived = [forked(one, fork_point, at_fork) for one in arrived]
 
     pull, head = whole_of(request, "pull_request", 0, 1, 10**9) or None, _head(request)
+    arrived = [placed(one, pull, identity.job, project.default_branch) for one in arrived]
 
     def work(connection: Connection) -> list[bool]:
         return [_keep(connection, project, one, at, _sent(one, identity, pull, head), identity.name) for one in arrived]

@@ -55,6 +55,10 @@ def judge_new(service: Service) -> int:
             service.database.write(partial(_keep_changes, row=row, found=found, at=service.clock()))
         except ServiceUnavailableError:
             raise
+        except EnvironmentUnfitError as error:
+            # What was found before stays as it is: nobody has looked, so nothing is resolved.
+            _warn_once(str(error))
+            service.database.write(partial(_set_judged, row=row))
         except Exception:  # noqa: BLE001  (one bad series must not keep all others from being judged)
             _LOG.exception("bug in judging %s of %s; it is left until its next point", row.metric, row.case)
             service.database.write(partial(_set_judged, row=row))
@@ -82,18 +86,15 @@ def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
         kind=Kind(row.kind),
         points=tuple(_point(point) for point in points),
     )
-    try:
-        judged = judge_series(known)
-    except EnvironmentUnfitError as error:
-        _warn_once(str(error))
-        return []
+    judged = judge_series(known)
     places = {point.run: place for place, point in enumerate(points)}
     found = [
         _found(row, one, points, places[one.run])
         for one in judged.regressions
         if one.status in _OPEN and points[places[one.run]].accepted is None
     ]
-    return [*found, *_suspected(row, points)]
+    told = {places[one.run] for one in judged.regressions}
+    return [*found, *_suspected(row, points, told)]
 
 
 @cache
@@ -102,25 +103,44 @@ def _warn_once(reason: str) -> None:
     _LOG.warning("changes of timed metrics are not looked for: %s", reason)
 
 
-def _suspected(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
-    """Return what the newest run alone says of a number without noise: open until another run says it too."""
-    if row.kind != Kind.DETERMINISTIC or row.direction == Direction.NONE or len(points) < 2:
+def _suspected(row: Row[Any], points: Sequence[Row[Any]], told: set[int]) -> list[alerts.Found]:
+    """Return what one run alone says of a number without noise: open until another run of its machine says it too.
+
+    ``told``: places of what is known already.
+    """
+    if row.kind != Kind.DETERMINISTIC or row.direction == Direction.NONE:
         return []
-    before, last = points[-2:]
-    worse = last.value > before.value if row.direction == Direction.LOWER else last.value < before.value
-    if not worse or last.accepted is not None or last.environment != before.environment:
-        return []
-    told = f"{row.metric} {quantity(before.value, row.unit)} to {quantity(last.value, row.unit)}"
-    return [
-        alerts.Found(
-            run_id=last.run_id,
-            at=last.at,
-            summary=f"{told} in run {last.run}; one run so far",
-            family=last.commit or last.run,
-            before=before.value,
-            after=last.value,
-        )
-    ]
+    known = told | {place for place, point in enumerate(points) if point.accepted is not None}
+    found = []
+    for place, last in _turns(points):
+        before, after = points[place].value, points[last].value
+        worse = after > before if row.direction == Direction.LOWER else after < before
+        # Machines that take turns show one change, each at its own.
+        if worse and not known.intersection(range(place + 1, last + 1)):
+            known.add(last)
+            found.append(_suspicion(row, points[last], before))
+    return found
+
+
+def _turns(points: Sequence[Row[Any]]) -> list[list[int]]:
+    """Return the places of the last two points of each machine that measured since the newest one did before."""
+    places: dict[str, list[int]] = {}
+    for place, point in enumerate(points):
+        places.setdefault(point.environment, []).append(place)
+    since = places[points[-1].environment][-2:][0]
+    return sorted((own[-2:] for own in places.values() if len(own) > 1 and own[-1] >= since), key=lambda own: own[-1])
+
+
+def _suspicion(row: Row[Any], last: Row[Any], before: float) -> alerts.Found:
+    told = f"{row.metric} {quantity(before, row.unit)} to {quantity(last.value, row.unit)}"
+    return alerts.Found(
+        run_id=last.run_id,
+        at=last.at,
+        summary=f"{told} in run {last.run}; one run so far",
+        family=last.commit or last.run,
+        before=before,
+        after=last.value,
+    )
 
 
 def _found(row: Row[Any], one: Regression, points: Sequence[Row[Any]], place: int) -> alerts.Found:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
+from qwenperf.errors import EnvironmentUnfitError
 from qwenperf.service import judging
 from qwenperf.service.db.tables import runs
 from qwenperf.service.jobs import sweep
@@ -13,6 +14,7 @@ from qwenperf.service.judging import find_stopped, judge_new
 pytest.importorskip("asv")
 
 HOUR = 3600 * 10**6
+ELSEWHERE = {"platform": "cpu", "cpu_model": "another", "cores": 2}
 
 
 def judged(project):
@@ -83,6 +85,64 @@ def test_an_exact_number_is_told_at_once_and_confirmed_by_the_next_run(project, 
     assert [one["state"] for one in judged(project)] == ["open"]
     project.post("/runs", documents.run(13, compiles_steady=2))
     assert [(one["state"], one["run"]) for one in judged(project)] == [("confirmed", "run-000012")]
+
+
+def test_machines_that_take_turns_tell_of_an_exact_number_at_once_and_once(project, documents):
+    """Each is compared with its own last run; what one has told the other need not, nor what was accepted."""
+
+    def send(number, value):
+        machine = ELSEWHERE if number % 2 else None
+        project.post("/runs", documents.run(number, compiles_steady=value, environment=machine))
+        return [(one["state"], one["run"]) for one in judged(project)]
+
+    for number in range(8):
+        assert send(number, 0) == []
+    assert send(8, 2) == [("open", "run-000008")]
+    assert send(9, 2) == [("open", "run-000008")]
+    assert send(10, 2) == [("confirmed", "run-000008")]
+    assert send(12, 3) == [("open", "run-000012"), ("confirmed", "run-000008")]
+    said = {"case": "tiny/cached", "metric": "compiles_steady", "run": "run-000012", "reason": "as planned"}
+    project.post("/accepted", said)
+    assert send(13, 3) == [("accepted", "run-000012"), ("confirmed", "run-000008")]
+
+
+def test_without_what_finds_changes_alerts_stay_as_they_are(project, documents, monkeypatch):
+    """Nobody has looked: nothing is over."""
+    for number in range(12):
+        project.post("/runs", documents.run(number, compiles_steady=0))
+    project.post("/runs", documents.run(12, compiles_steady=2))
+    assert [one["state"] for one in judged(project)] == ["open"]
+
+    def unfit(_):
+        raise EnvironmentUnfitError("asv is not installed.")
+
+    monkeypatch.setattr(judging, "judge_series", unfit)
+    project.post("/runs", documents.run(13, compiles_steady=2))
+    assert [one["state"] for one in judged(project)] == ["open"]
+
+
+def test_a_metric_that_is_measured_no_more_is_no_case_that_stops(project, documents):
+    """Its case goes on in others; when that stops, it goes on again with whichever metric comes."""
+    service, at = project.server.service, 0
+    clock = service.clock
+    sent = ["tpot_s"] * 8 + ["ttft_s"] * 10
+    try:
+        for number, name in enumerate(sent):
+            at = number * 12 * HOUR
+            object.__setattr__(service, "clock", lambda at=at: clock() + at)
+            project.post("/runs", documents.run(number, **{name: 1.0}))
+        find_stopped(service)
+        assert project.get("/alerts")["alerts"] == []
+        object.__setattr__(service, "clock", lambda: clock() + at + 240 * HOUR)
+        for _ in range(2):
+            find_stopped(service)
+            (alert,) = project.get("/alerts", state="open")["alerts"]
+            assert (alert["kind"], alert["metric"], alert["run"]) == ("stopped", "ttft_s", "run-000017")
+        project.post("/runs", documents.run(30, itl_p50_s=1.0))
+        find_stopped(service)
+        assert [one["state"] for one in project.get("/alerts")["alerts"]] == ["resolved"]
+    finally:
+        object.__setattr__(service, "clock", clock)
 
 
 def test_a_case_that_stops_is_an_alert_until_it_goes_on(project, documents):

@@ -127,7 +127,14 @@ def accepted_changes(connection: Connection, project_id: int, *, limit: int = 20
 
 
 def resolve_stopped(connection: Connection, *, at: int) -> int:
-    """Resolve alerts of series that have stopped and go on again, and return how many."""
-    newer = select(series.c.id).where(series.c.id == alerts.c.series_id, series.c.last_run_id != alerts.c.run_id)
+    """Resolve alerts of cases that have stopped and go on again, in whichever metric, and return how many."""
+    stopped = series.alias()
+    same = (series.c.project_id == stopped.c.project_id) & (series.c.case == stopped.c.case)
+    newer = select(series.c.id).select_from(series.join(stopped, same))
+    # Another metric goes on with a later commit: one that ended before has another last run, and says nothing.
+    newer = newer.where(
+        stopped.c.id == alerts.c.series_id,
+        (stopped.c.last_run_id != alerts.c.run_id) | (series.c.last_at > stopped.c.last_at),
+    )
     over = (alerts.c.kind == STOPPED) & alerts.c.state.in_((OPEN, CONFIRMED)) & newer.exists()
     return connection.execute(update(alerts).where(over).values(state=RESOLVED, updated_at=at)).rowcount

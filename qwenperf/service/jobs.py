@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -13,6 +14,7 @@ from sqlalchemy import Connection, Row
 from qwenperf.errors import QwenperfError
 from qwenperf.service.context import Service
 from qwenperf.service.db import files, notices, projects, retention, uploads
+from qwenperf.service.problems import ServiceUnavailableError
 from qwenperf.service.times import DAY_US, SECOND_US
 
 _LOG = logging.getLogger("qwenperf.service")
@@ -108,12 +110,22 @@ def sweep(service: Service, stop: threading.Event | None = None) -> None:
     with service.database.read() as connection:
         found = [row for row in projects.listed(connection) if row.retention_days is not None]
     for project in found:
-        expire(service, project.id, now - project.retention_days * DAY_US, stop)
+        before = now - project.retention_days * DAY_US
+        _guarded(partial(expire, service, project.id, before, stop), project.id)
     # Of runs that somebody removed, or of an earlier round that ended too soon.
     with service.database.read() as connection:
         left = files.with_unnamed(connection)
     for project_id in left:
-        _drop_files(service, project_id)
+        _guarded(partial(_drop_files, service, project_id), project_id)
+
+
+def _guarded(work: Callable[[], object], project_id: int) -> None:
+    try:
+        work()
+    except ServiceUnavailableError:
+        raise
+    except Exception:  # noqa: BLE001  (one project must not keep all others from being tidied)
+        _LOG.exception("bug in tidying up project %d; the others go on", project_id)
 
 
 def expire(service: Service, project_id: int, before: int, stop: threading.Event | None = None) -> int:
@@ -138,7 +150,7 @@ def _drop_uploads(service: Service, before: int) -> None:
     for row in rows:
 
         def work(connection: Connection, row: Row[Any] = row) -> bool:
-            return uploads.give_up_stale(connection, row, before)
+            return uploads.give_up(connection, row, before=before)
 
         if service.database.write(work):
             service.files.drop_upload(row.project_id, row.id, row.sha256)
@@ -156,6 +168,6 @@ def _drop_orphans(service: Service) -> None:
 
 def _drop_files(service: Service, project_id: int) -> None:
     """Remove content that no run names: first from the database, so that a file there is always whole."""
-    names = service.database.write(lambda connection: files.drop_unnamed(connection, project_id))
-    for name in names:
-        service.files.drop(project_id, name)
+    while names := service.database.write(lambda connection: files.drop_unnamed(connection, project_id)):
+        for name in names:
+            service.files.drop(project_id, name)

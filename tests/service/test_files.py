@@ -8,7 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import insert, select
 
+from qwenperf.service.api import uploads as answers
+from qwenperf.service.db import files
 from qwenperf.service.jobs import expire, sweep
 
 TRACE = bytes(range(256)) * 9000
@@ -263,3 +266,33 @@ def test_an_upload_that_nobody_goes_on_with_is_forgotten(traced):
     sweep(later)
     traced.ask("GET", f"/uploads/{upload}", 404)
     assert traced.row.used_bytes == used
+
+
+def test_giving_up_what_was_completed_meanwhile_takes_nothing_away(traced, monkeypatch):
+    """The file is its run's, and whoever gave it up is told that the upload is over."""
+    upload = announce(traced)["upload"]
+    find = answers._upload_for
+
+    def completed(*asked):
+        row = find(*asked)
+        monkeypatch.undo()
+        append(traced, upload, 0, TRACE)
+        return row
+
+    monkeypatch.setattr(answers, "_upload_for", completed)
+    assert "over" in traced.ask("DELETE", f"/uploads/{upload}", 404).json()["error"]
+    assert traced.ask("GET", "/runs/run-000001/files/plugins/profile/s/host.xplane.pb", 200).content == TRACE
+
+
+def test_any_number_of_files_that_nobody_has_goes_some_at_a_time(traced):
+    """No statement holds the names of all of them."""
+    database, number = traced.server.service.database, traced.row.id
+    rows = [
+        {"project_id": number, "sha256": f"{one:064x}", "size": 0, "name": f"{one:064x}-{one:032x}", "created_at": 1}
+        for one in range(1100)
+    ]
+    database.write(lambda connection: connection.execute(insert(files.files), rows).rowcount)
+    assert 0 < len(database.write(lambda connection: files.drop_unnamed(connection, number))) <= 500
+    sweep(traced.server.service)
+    with database.read() as connection:
+        assert connection.execute(select(files.files.c.id).where(files.files.c.project_id == number)).all() == []

@@ -3,8 +3,14 @@
 import json
 import socket
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
+from sqlalchemy import insert, update
+
+from qwenperf.service import jobs
+from qwenperf.service.db.tables import runs, tokens
+from qwenperf.service.jobs import sweep
 
 
 def test_a_project_is_made_once_and_changed_by_name(project):
@@ -164,12 +170,67 @@ def test_every_operation_is_published_and_what_is_not_there_says_so(shared):
         assert stranger.get("/api/v1/nosuch").json()["error"]
 
 
+def long_ago(project):
+    """Let all runs of a project have come long ago."""
+    came = update(runs).where(runs.c.project_id == project.row.id).values(received_at=1)
+    project.server.service.database.write(lambda connection: connection.execute(came).rowcount)
+
+
+def test_a_run_that_has_just_come_stays_however_old_its_commit_is(project, documents):
+    """Who fills a history in from behind keeps it for as long as any other run."""
+    service = project.server.service
+    project.post("/runs", documents.run(1))
+    year = 365 * 24 * 3600 * 10**6
+    late = replace(service, clock=lambda: service.clock() + 3 * year)
+    project.ask("PATCH", "", 200, json={"retention_days": 730})
+    sweep(replace(service, clock=lambda: service.clock() + year))
+    assert len(project.get("/runs")["runs"]) == 1
+    sweep(late)
+    assert project.get("/runs")["runs"] == []
+
+
+def test_a_project_that_cannot_be_tidied_keeps_no_other_from_it(project, shared, documents, monkeypatch):
+    """Its runs stay until the next round."""
+    project.post("/runs", documents.run(1))
+    project.ask("PATCH", "", 200, json={"retention_days": 1})
+    broken, expired = project.row.id, jobs.retention.expire
+    other = f"{project.name}-2"
+
+    def broke(connection, project_id, before):
+        if project_id == broken:
+            raise OverflowError
+        return expired(connection, project_id, before)
+
+    with shared.client() as http:
+        http.post("/api/v1/projects", json={"project": other}).raise_for_status()
+        http.patch(f"/api/v1/projects/{other}", json={"retention_days": 1}).raise_for_status()
+        http.post(f"/api/v1/projects/{other}/runs", json=documents.run(1)).raise_for_status()
+        monkeypatch.setattr(jobs.retention, "expire", broke)
+        sweep(replace(shared.service, clock=lambda: shared.service.clock() + 90 * 24 * 3600 * 10**6))
+        assert http.get(f"/api/v1/projects/{other}/runs").json()["runs"] == []
+    assert len(project.get("/runs")["runs"]) == 1
+
+
+def test_a_token_of_a_person_is_listed_before_any_number_of_jobs(project):
+    """A thousand of a week's jobs hide none that may have to be revoked."""
+    project.post("/tokens", {"name": "a person's", "scope": "push"})
+    of_job = {"project_id": project.row.id, "kind": "oidc", "hash": "x", "scopes": "push", "claims": ""}
+    rows = [
+        of_job | {"name": f"job {one}", "prefix": f"{project.name}{one}", "created_at": one, "created_by": "job"}
+        for one in range(1001)
+    ]
+    project.server.service.database.write(lambda connection: connection.execute(insert(tokens), rows).rowcount)
+    listed = project.get("/tokens")["tokens"]
+    assert [one["name"] for one in listed[:2]] == ["a person's", "job 1000"]
+
+
 def test_retention_removes_old_runs_whole(project, documents):
     """Points, files and records go with them, room is given back, and what is younger stays."""
     from qwenperf.service.jobs import expire
 
     for number in range(6):
         project.post("/runs", documents.run(number, cases=("old",) if number < 3 else ("old", "new")))
+    long_ago(project)
     service, row = project.server.service, project.row
     cut = 1767225600_000000 + 4 * 3600 * 10**6
     assert expire(service, row.id, cut) == 4
@@ -196,6 +257,7 @@ def test_files_go_with_the_last_run_that_names_them(project, documents):
         if not found["complete"]:
             headers = {"Upload-Offset": "0"}
             project.ask("PATCH", f"/uploads/{found['upload']}", 200, content=data, headers=headers)
+    long_ago(project)
     hour, first = 3600 * 10**6, 1767225600_000000
     service, folder = project.server.service, f"files/{project.row.id}/"
     expire(service, project.row.id, first + 2 * hour)

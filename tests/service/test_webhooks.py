@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from qwenperf.forge.webhook import is_genuine
 from qwenperf.service import notify_sending
-from qwenperf.service.db import notices
+from qwenperf.service.db import notices, projects
 from qwenperf.service.judging_runs import judge_arrived
 from qwenperf.service.notify import MOST_TRIES, announce, deliver, pause_s
 from qwenperf.service.notify_sending import Message, is_public, send_all
@@ -125,6 +125,28 @@ def test_a_receiver_that_is_away_gets_the_same_message_later(project, hooked, re
     assert log_of(project) == [("alerts", "sent", 3)]
     assert len({headers["X-Qwenperf-Delivery"] for headers, _ in receiver.got}) == 1
     assert len({headers["X-Qwenperf-Signature-256"] for headers, _ in receiver.got}) == 3
+
+
+def test_many_messages_of_one_project_keep_no_other_waiting(project, hooked):
+    """Its receiver may never answer: few of its messages are sent at a time, and the rest wait for the next."""
+    database, now = hooked.service.database, hooked.service.clock()
+    with project.server.client() as http:
+        http.post("/api/v1/projects", json={"project": f"{project.name}-2"}).raise_for_status()
+    with database.read() as connection:
+        other = projects.by_name(connection, f"{project.name}-2").id
+
+    number = project.row.id
+
+    def work(connection):
+        notices.set_webhook(connection, other, url="http://127.0.0.1:9/", secret=SECRET, by="test", at=now)
+        for one in range(12):
+            notices.add(connection, number, "alerts", "{}", now - 100 + one)
+        notices.add(connection, other, "alerts", "{}", now)
+
+    database.write(work)
+    claimed = [database.write(lambda connection: notices.claim(connection, now, 10)) for _ in range(2)]
+    assert [[row.project_id for row in rows] for rows in claimed] == [[number, number, other], [number, number]]
+    database.write(lambda connection: notices.remove_webhook(connection, other, now))
 
 
 @pytest.mark.parametrize("status", [302, 404, 410])

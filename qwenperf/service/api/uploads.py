@@ -225,8 +225,8 @@ def _complete(service: Service, row: Row[Any]) -> Response:
         service.database.write(lambda connection: uploads.give_up(connection, row))
         raise NotFoundError("this upload is over.", advice="Announce the file again.") from error
     if name is None:
-        service.database.write(lambda connection: uploads.give_up(connection, row))
-        service.files.drop_upload(row.project_id, row.id, row.sha256)
+        if service.database.write(lambda connection: uploads.give_up(connection, row)):
+            service.files.drop_upload(row.project_id, row.id, row.sha256)
         raise Problem(422, f"what came is not the announced {row.path}: its SHA-256 differs.", "Send it again, whole.")
     at = service.clock()
     try:
@@ -247,7 +247,8 @@ def give_up(request: Request) -> Response:
     """Forget an upload and what has come of it."""
     service = service_of(request)
     row = _upload_for(request, service)
-    service.database.write(lambda connection: uploads.give_up(connection, row))
+    if not service.database.write(lambda connection: uploads.give_up(connection, row)):
+        raise NotFoundError("this upload is over.", advice="List the files of its record: it may be one of them.")
     service.files.drop_upload(row.project_id, row.id, row.sha256)
     return Response(status_code=204)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, case, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from qwenperf.service.auth.oidc import Policy
@@ -61,11 +61,15 @@ def token_by_id(connection: Connection, token_id: int) -> Row[Any] | None:
 
 
 def listed_tokens(connection: Connection, project_id: int | None, *, every: bool = False) -> Sequence[Row[Any]]:
-    """Return tokens of one project (``None``: of the service; ``every``: all), newest first, each with its project."""
+    """Return tokens of one project (``None``: of the service; ``every``: all), each with its project, newest first.
+
+    Those of jobs come behind all others.
+    """
     asked = (
         select(tokens, projects.c.name.label("project"))
         .join(projects, projects.c.id == tokens.c.project_id, isouter=True)
-        .order_by(tokens.c.id.desc())
+        # Jobs make a thousand in a week: whoever looks what to revoke must see the others.
+        .order_by(case((tokens.c.kind == "oidc", 1), else_=0), tokens.c.id.desc())
         .limit(1000)
     )
     if not every:

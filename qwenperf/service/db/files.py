@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, dele
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import comparison_files, comparisons, files, run_files, runs
 
+_AT_ONCE = 500
 Kind = Literal["run", "comparison"]
 _NAMING = {"run": run_files, "comparison": comparison_files}
 """Where the files of each kind of record have their paths."""
@@ -83,8 +84,11 @@ def with_unnamed(connection: Connection) -> Sequence[int]:
 
 
 def drop_unnamed(connection: Connection, project_id: int) -> list[str]:
-    """Forget the files that nothing names any more, give their room back, and return their names."""
-    idle = select(files.c.id).where(files.c.project_id == project_id, _unnamed()).order_by(files.c.id)
+    """Forget some files that nothing names any more, give their room back, and return their names; none: none is left.
+
+    Some at a time: a crash before they are removed leaves few behind, and no statement takes any number.
+    """
+    idle = select(files.c.id).where(files.c.project_id == project_id, _unnamed()).order_by(files.c.id).limit(_AT_ONCE)
     # A record may have got one of them since we looked. Once they are ours none can: whoever tries then waits for us,
     # finds the file gone, and begins anew.
     held = connection.execute(idle.with_for_update()).scalars().all()

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, not_, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, not_, select, update
 
 from qwenperf.service.db.alerts import ACCEPTED, DISMISSED, RESOLVED, named
 from qwenperf.service.db.tables import alerts, deliveries, projects, webhooks
@@ -16,6 +16,9 @@ WAITING, SENT, FAILED = "waiting", "sent", "failed"
 STATES = (WAITING, SENT, FAILED)
 _LEASE_US = 120 * SECOND_US
 """For so long a message is its sender's alone; after that the sender has died."""
+
+_OF_ONE_PROJECT = 2
+"""Messages of a project that are sent at a time."""
 
 _OVER = (RESOLVED, DISMISSED, ACCEPTED)
 
@@ -76,12 +79,21 @@ def add(connection: Connection, project_id: int, event: str, body: str, at: int)
 
 
 def claim(connection: Connection, now: int, limit: int) -> Sequence[Row[Any]]:
-    """Return messages that are due, with address and secret, and keep others from sending them for a while."""
+    """Return messages that are due, with address and secret, and keep others from sending them for a while.
+
+    Few of one project at a time: one whose receiver never answers keeps no other waiting.
+    """
+    turn = func.row_number().over(
+        partition_by=deliveries.c.project_id, order_by=(deliveries.c.next_at, deliveries.c.id)
+    )
+    due = select(deliveries.c.id, turn.label("turn"))
+    ranked = due.where(deliveries.c.state == WAITING, deliveries.c.next_at <= now).subquery()
+    fair = select(ranked.c.id).where(ranked.c.turn <= _OF_ONE_PROJECT)
     query = (
         select(deliveries, webhooks.c.url, webhooks.c.secret, projects.c.name.label("project"))
         .join(webhooks, webhooks.c.project_id == deliveries.c.project_id)
         .join(projects, projects.c.id == deliveries.c.project_id)
-        .where(deliveries.c.state == WAITING, deliveries.c.next_at <= now)
+        .where(deliveries.c.id.in_(fair), deliveries.c.state == WAITING, deliveries.c.next_at <= now)
         .order_by(deliveries.c.next_at, deliveries.c.id)
         .limit(limit)
     )

@@ -17,8 +17,13 @@ _NEVER = -1
 
 
 def expire(connection: Connection, project_id: int, before: int) -> int:
-    """Remove the oldest runs of a project, of those from before a time, and return how many."""
-    old = select(runs.c.id, runs.c.at, runs.c.record_id).where(runs.c.project_id == project_id, runs.c.at < before)
+    """Remove the oldest runs of a project, of those from before a time, and return how many.
+
+    What came later stays, however old its commit is: who measures an old one has just done so.
+    """
+    old = select(runs.c.id, runs.c.at, runs.c.record_id).where(
+        runs.c.project_id == project_id, runs.c.at < before, runs.c.received_at < before
+    )
     rows = connection.execute(old.order_by(runs.c.at, runs.c.id).limit(_AT_ONCE)).all()
     if rows:
         _drop(connection, project_id, rows)

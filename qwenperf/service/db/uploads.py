@@ -176,18 +176,17 @@ def _owner_of(row: Row[Any]) -> Owner:
     return Owner("run", row.run_id) if row.run_id is not None else Owner("comparison", row.comparison_id)
 
 
-def give_up(connection: Connection, row: Row[Any]) -> None:
-    """Forget an upload and give its room back."""
-    if connection.execute(delete(uploads).where(uploads.c.id == row.id)).rowcount:
-        charge(connection, row.project_id, -row.size)
+def give_up(connection: Connection, row: Row[Any], *, before: int | None = None) -> bool:
+    """Forget an upload, unless somebody went on with it since ``before``, and give its room back.
 
-
-def give_up_stale(connection: Connection, row: Row[Any], before: int) -> bool:
-    """Forget an upload unless somebody went on with it since ``before``; say whether it is forgotten."""
-    there = select(uploads.c.id).where(uploads.c.id == row.id, uploads.c.updated_at < before)
-    if connection.execute(there).first() is None:
+    Says whether this forgot it: of one that was completed meanwhile the content is a record's, and stays.
+    """
+    mine = uploads.c.id == row.id
+    if before is not None:
+        mine &= uploads.c.updated_at < before
+    if connection.execute(delete(uploads).where(mine)).rowcount == 0:
         return False
-    give_up(connection, row)
+    charge(connection, row.project_id, -row.size)
     return True
 
 

@@ -167,7 +167,17 @@ def _drop_orphans(service: Service) -> None:
 
 
 def _drop_files(service: Service, project_id: int) -> None:
-    """Remove content that no run names: first from the database, so that a file there is always whole."""
-    while names := service.database.write(lambda connection: files.drop_unnamed(connection, project_id)):
+    """Remove content that no record names: first from the database, so that a file there is always whole.
+
+    There its name is kept until it is gone: whoever ends in between leaves the rest to the next round.
+    """
+    database = service.database
+    while True:
+        database.write(lambda connection: files.drop_unnamed(connection, project_id))
+        with database.read() as connection:
+            names = files.going(connection, project_id)
+        if not names:
+            return
         for name in names:
             service.files.drop(project_id, name)
+        database.write(partial(files.are_gone, project_id=project_id, names=names))

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from qwenperf.service.db import files
 from qwenperf.service.jobs import sweep
+from qwenperf.service.problems import ServiceUnavailableError
 
 TRACE = bytes(range(256)) * 20
 
@@ -57,6 +59,28 @@ def test_files_go_with_the_next_round_and_give_their_room_back(three):
     assert three.get("")["used_bytes"] == before - len(TRACE)
     assert [hashlib.sha256(one).hexdigest() for one in contents(folder)] == [hashlib.sha256(other).hexdigest()]
     assert three.ask("GET", "/runs/run-000002/files/plugins/profile/s/host.xplane.pb", 200).content == other
+
+
+def test_what_a_round_forgot_and_could_not_remove_goes_with_the_next(three, monkeypatch):
+    """The file store was away, or the service ended, when the database knew the file no more."""
+    service = three.server.service
+    folder = f"{service.files._root}/files/{three.row.id}"
+    three.ask("DELETE", "/runs/run-000003", 204)
+
+    def away(*_):
+        raise ServiceUnavailableError("the file store is away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(service.files), "drop", away)
+        with pytest.raises(ServiceUnavailableError):
+            sweep(service)
+    assert contents(folder) == [TRACE]
+    with service.database.read() as connection:
+        assert len(files.going(connection, three.row.id)) == 1
+    sweep(service)
+    assert contents(folder) == []
+    with service.database.read() as connection:
+        assert files.going(connection, three.row.id) == []
 
 
 def contents(folder):

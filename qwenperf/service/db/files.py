@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, delete, exists, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, delete, exists, insert, select, union
 
 from qwenperf.service.db.projects import charge
-from qwenperf.service.db.tables import comparison_files, comparisons, files, run_files, runs
+from qwenperf.service.db.tables import comparison_files, comparisons, files, files_going, run_files, runs
 
 _AT_ONCE = 500
 Kind = Literal["run", "comparison"]
@@ -79,14 +79,15 @@ def _unnamed() -> ColumnElement[bool]:
 
 
 def with_unnamed(connection: Connection) -> Sequence[int]:
-    """Return the projects that have files which nothing names any more."""
-    return connection.execute(select(files.c.project_id).where(_unnamed()).distinct()).scalars().all()
+    """Return the projects that have files which nothing names any more, or content that is still to be removed."""
+    unnamed = select(files.c.project_id).where(_unnamed())
+    return connection.execute(union(unnamed, select(files_going.c.project_id))).scalars().all()
 
 
 def drop_unnamed(connection: Connection, project_id: int) -> list[str]:
-    """Forget some files that nothing names any more, give their room back, and return their names; none: none is left.
+    """Forget some files that nothing names any more, give their room back, and return their names, which are going now.
 
-    Some at a time: a crash before they are removed leaves few behind, and no statement takes any number.
+    Some at a time: no statement takes any number.
     """
     idle = select(files.c.id).where(files.c.project_id == project_id, _unnamed()).order_by(files.c.id).limit(_AT_ONCE)
     # A record may have got one of them since we looked. Once they are ours none can: whoever tries then waits for us,
@@ -95,6 +96,19 @@ def drop_unnamed(connection: Connection, project_id: int) -> list[str]:
     still = select(files.c.id, files.c.size, files.c.name).where(files.c.id.in_(held), _unnamed())
     gone = connection.execute(still).all() if held else ()
     if gone:
+        connection.execute(insert(files_going), [{"project_id": project_id, "name": row.name} for row in gone])
         connection.execute(delete(files).where(files.c.id.in_([row.id for row in gone])))
         charge(connection, project_id, -sum(row.size for row in gone))
     return [row.name for row in gone]
+
+
+def going(connection: Connection, project_id: int) -> Sequence[str]:
+    """Return some names of content that no row names any more, and that the file store may still have."""
+    mine = select(files_going.c.name).where(files_going.c.project_id == project_id)
+    return connection.execute(mine.order_by(files_going.c.name).limit(_AT_ONCE)).scalars().all()
+
+
+def are_gone(connection: Connection, project_id: int, names: Sequence[str]) -> None:
+    """Forget names whose content the file store has no more."""
+    mine = (files_going.c.project_id == project_id) & files_going.c.name.in_(names)
+    connection.execute(delete(files_going).where(mine))

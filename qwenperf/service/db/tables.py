@@ -240,6 +240,14 @@ files = Table(
     UniqueConstraint("project_id", "sha256", name="files_content"),
 )  # fmt: skip
 
+files_going = Table(
+    "files_going", metadata,
+    # Content that nothing names any more and that may still lie in the file store: written as its row goes.
+    _ref("project_id", "projects"),
+    _text("name", default=None),
+    PrimaryKeyConstraint("project_id", "name", name="files_going_key"),
+)  # fmt: skip
+
 run_files = Table(
     "run_files", metadata,
     _ref("run_id", "runs"),

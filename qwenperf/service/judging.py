@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, update
 from qwenperf.errors import EnvironmentUnfitError
 from qwenperf.gate.history import judge_series
 from qwenperf.gate.history_input import MOST
-from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.metrics import ROUNDING, Direction, Kind
 from qwenperf.schema.regressions import Form, Regression, RegressionStatus
 from qwenperf.schema.series import Point, Series
 from qwenperf.service.context import Service
@@ -108,7 +108,7 @@ def _suspected(row: Row[Any], points: Sequence[Row[Any]], told: set[int]) -> lis
 
     ``told``: places of what is known already.
     """
-    if row.kind != Kind.DETERMINISTIC or row.direction == Direction.NONE:
+    if row.kind != Kind.DETERMINISTIC or row.direction == Direction.NONE or row.metric in ROUNDING:
         return []
     known = told | {place for place, point in enumerate(points) if point.accepted is not None}
     found = []

@@ -23,6 +23,9 @@ _TURN_S = 0.001
 """For so long a thread keeps the interpreter while another wants it: judging computes beside the answers, and each
 answer asks for several turns."""
 
+_THREADS = "OPENBLAS_NUM_THREADS"
+"""How many threads NumPy's products take: judging's are small, and with several those wait for each other."""
+
 _BACKLOG = 2048
 _OPTIONS: dict[str, Any] = {
     "server_header": False,
@@ -42,6 +45,7 @@ def serve(settings: ServiceSettings, ready: Callable[[str, str | None], None]) -
       OutputError: the address is taken.
       UsageError: a PostgreSQL database of another version.
     """
+    os.environ.setdefault(_THREADS, "1")  # read when NumPy is first imported, here and by workers
     is_sqlite = settings.database_url.startswith("sqlite")
     if settings.workers > 1 and is_sqlite:
         raise ConfigError("SQLite has one writer, and so one worker.", advice="Give --database postgresql://...")

@@ -47,31 +47,52 @@ def judge_new(service: Service) -> int:
     """
     with service.database.read() as connection:
         rows = series.unjudged(connection, _AT_ONCE)
-    for row in rows:
-        try:
-            with service.database.read() as connection:
-                points = series.newest(connection, row.id, MOST, row.default_branch)
-            found = _changes(row, points)
-            service.database.write(partial(_keep_changes, row=row, found=found, at=service.clock()))
-        except ServiceUnavailableError:
-            raise
-        except EnvironmentUnfitError as error:
-            # What was found before stays as it is: nobody has looked, so nothing is resolved.
-            _warn_once(str(error))
-            service.database.write(partial(_set_judged, row=row))
-        except Exception:  # noqa: BLE001  (one bad series must not keep all others from being judged)
-            _LOG.exception("bug in judging %s of %s; it is left until its next point", row.metric, row.case)
-            service.database.write(partial(_set_judged, row=row))
+    # In the order in which runs that arrive write them, so that no two wait for each other.
+    looked = [(row, _look(service, row)) for row in sorted(rows, key=lambda row: row.id)]
+    at = service.clock()
+    try:
+        # Together: each write of its own would wait for the disk.
+        service.database.write(partial(_keep_all, looked=looked, at=at))
+    except ServiceUnavailableError:
+        raise
+    except Exception:  # noqa: BLE001  (one bad series must not keep all others from being judged)
+        for row, found in looked:
+            _keep_or_tell(service, row, found, at)
     return len(rows)
 
 
-def _set_judged(connection: Connection, *, row: Row[Any]) -> None:
-    connection.execute(update(series_table).where(series_table.c.id == row.id).values(judged=row.points))
+def _look(service: Service, row: Row[Any]) -> Sequence[alerts.Found] | None:
+    """Return what is to be told of a series; ``None`` where nobody could look: what was found before then stays."""
+    try:
+        with service.database.read() as connection:
+            points = series.newest(connection, row.id, MOST, row.default_branch)
+        return _changes(row, points)
+    except ServiceUnavailableError:
+        raise
+    except EnvironmentUnfitError as error:
+        _warn_once(str(error))
+    except Exception:  # noqa: BLE001  (one bad series must not keep all others from being judged)
+        _LOG.exception("bug in judging %s of %s; it is left until its next point", row.metric, row.case)
+    return None
 
 
-def _keep_changes(connection: Connection, *, row: Row[Any], found: Sequence[alerts.Found], at: int) -> None:
-    _set_judged(connection, row=row)
-    alerts.keep(connection, row, alerts.CHANGE, found, at=at)
+def _keep_or_tell(service: Service, row: Row[Any], found: Sequence[alerts.Found] | None, at: int) -> None:
+    try:
+        service.database.write(partial(_keep_all, looked=[(row, found)], at=at))
+    except ServiceUnavailableError:
+        raise
+    except Exception:  # noqa: BLE001  (one bad series must not keep all others from being judged)
+        _LOG.exception("bug in keeping what %s of %s shows; it is left", row.metric, row.case)
+        service.database.write(partial(_keep_all, looked=[(row, None)], at=at))
+
+
+def _keep_all(
+    connection: Connection, *, looked: Sequence[tuple[Row[Any], Sequence[alerts.Found] | None]], at: int
+) -> None:
+    for row, found in looked:
+        connection.execute(update(series_table).where(series_table.c.id == row.id).values(judged=row.points))
+        if found is not None:
+            alerts.keep(connection, row, alerts.CHANGE, found, at=at)
 
 
 def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:

@@ -16,6 +16,7 @@ from qwenperf.cli.compare_cases import (
     case_arguments,
     check_known,
     chosen_arguments,
+    chosen_engines,
     looks,
     lost_weights,
     named_values,
@@ -24,7 +25,8 @@ from qwenperf.cli.compare_cases import (
     quarantine,
     refuse_flags_of_measuring,
 )
-from qwenperf.cli.compare_sides import check_package, make_sides
+from qwenperf.cli.compare_own import with_own_engines
+from qwenperf.cli.compare_sides import make_sides
 from qwenperf.cli.config import find_project
 from qwenperf.cli.engine_path import engine_found_here, engine_here_option
 from qwenperf.cli.files import named_path
@@ -107,7 +109,7 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
     """Compare HEAD (default: the working tree) with BASE (default: where it was forked from the main branch).
 
     BASE and HEAD are revisions of this repository, or two saved runs. Both sides are measured on this machine in pairs
-    of fresh processes, by turns.
+    of fresh processes, by turns. In a repository of your own, name the engine in it: --engine package.module:make.
     """
     project = find_project(Path.cwd())
     settings = project.settings({"inconclusive": flags["inconclusive"]})
@@ -117,8 +119,7 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
         refuse_flags_of_measuring(click.get_current_context())
         return _saved(Path(base), Path(head), settings.inconclusive, as_json=as_json)
     with interrupts():
-        sides = make_sides(base, head, flags)
-        check_package(sides)
+        sides = with_own_engines(make_sides(base, head, flags), chosen_engines(flags), flags)
         with engine_found_here(own_engines(flags), here=flags["engine_here"]):
             return _measure(sides, out, settings.inconclusive, flags, as_json=as_json)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,11 @@ def chosen_arguments(flags: Mapping[str, Any]) -> list[str]:
     given = [(f"--{name.replace('_', '-')}", flags[name]) for name in names if flags[name] is not None]
     given += [("--engine", engine) for engine in flags["case_engines"]]
     return [str(part) for pair in given for part in pair] or _chosen_before(flags) or list(_DEFAULT_CASES)
+
+
+def chosen_engines(flags: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the engines that the flags name, or those of an earlier comparison or by default; not those of a suite."""
+    return tuple(value for name, value in pairwise(chosen_arguments(flags)) if name == "--engine")
 
 
 def own_engines(flags: Mapping[str, Any]) -> tuple[str, ...]:

@@ -45,20 +45,6 @@ def make_sides(base: str | None, head: str, flags: dict[str, Any]) -> tuple[Side
     return repository.side("base", start), repository.side("head", head or WORKING_TREE)
 
 
-def check_package(sides: tuple[Side, Side]) -> None:
-    """Refuse trees that do not hold the package: each side is measured by its own copy of it.
-
-    Raises:
-      UsageError: such as two revisions of somebody's own repository; says how its engines are compared.
-    """
-    for side in sides:
-        if not (side.root / "qwenperf" / "__init__.py").is_file():
-            raise UsageError(
-                f"{side.name} ({side.label}) holds no package qwenperf, and each revision is measured by its own.",
-                advice="Compare two engines of yours in one checkout: --engines mine.old:make mine.new:make.",
-            )
-
-
 def package_root() -> Path:
     """Return the folder that this package was imported from."""
     import qwenperf

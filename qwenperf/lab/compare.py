@@ -235,4 +235,5 @@ def create_folder(out: Path) -> Path:
 
 def same_code(base: Side, head: Side) -> bool:
     """Say whether both sides are one tree with one engine: whatever differs then is the machine."""
-    return base.root == head.root and base.engine == head.engine and base.python == head.python
+    sides = [(side.root, side.engine, side.python, side.tree and side.tree.root) for side in (base, head)]
+    return sides[0] == sides[1]

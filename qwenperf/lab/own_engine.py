@@ -25,7 +25,7 @@ def own_engine(name: str, model: Model, capacity: int) -> Engine:
       ConfigError: ``name`` is no such name.
       UsageError: no such module or function, one that raises, or what it returns is no engine.
     """
-    factory = _find(name)
+    factory = find_factory(name)
     try:
         made = factory(model, capacity)
     except QwenperfError:
@@ -35,7 +35,8 @@ def own_engine(name: str, model: Model, capacity: int) -> Engine:
     return as_engine(made, name=name)
 
 
-def _find(name: str) -> Callable[..., Any]:
+def find_factory(name: str) -> Callable[..., Any]:
+    """Return the function that ``name`` names, whose module is imported; errors as ``own_engine``."""
     module_name, function = factory_parts(name)
     module = _import(name, module_name)
     found = getattr(module, function, None)

@@ -1,10 +1,11 @@
 """One side of a pair: ``python -P -m qwenperf.lab.pair_worker SPEC COMMANDS ANSWERS`` (the last two are descriptors).
 
-SPEC is JSON: ``cases``, ``known``, ids of cases whose sizes an earlier process of this side has told, and ``root``, the
-folder that the package must have been imported from. It answers ``{"ready": ...}`` once all cases are built and warm,
-then to each ``{"case": id, "repeats": n}`` with the seconds that took, and to one with ``trace``, a folder, ``session``
-and ``of`` (``requests`` or ``steps``) in the place of ``repeats`` with the file of a profile. A case that cannot be
-built is an error of that case alone. Nothing runs between two commands.
+SPEC is JSON: ``cases``, ``known``, ids of cases whose sizes an earlier process of this side has told, ``root``, the
+folder that the package must have been imported from, and ``tree`` where engines are somebody's own and come from a
+revision's files. It answers ``{"ready": ...}`` once all cases are built and warm, then to each ``{"case": id,
+"repeats": n}`` with the seconds that took, and to one with ``trace``, a folder, ``session`` and ``of`` (``requests`` or
+``steps``) in the place of ``repeats`` with the file of a profile. A case that cannot be built is an error of that case
+alone. Nothing runs between two commands.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import qwenperf
 from qwenperf.errors import EnvironmentUnfitError, MeasurementError, QwenperfError
 from qwenperf.lab.orphan import end_with_parent
+from qwenperf.lab.own_tree import OwnTree, check_engine_file, import_from
 from qwenperf.lab.start import start_jax
 from qwenperf.schema.metrics import Kind
 from qwenperf.schema.records import Metric, ProgramFacts
@@ -44,8 +46,11 @@ def main(arguments: Sequence[str]) -> None:
         check_origin(spec.get("root"))
         pin(spec.get("cores"))
         seen = start_jax()
+        tree = OwnTree.from_json(spec["tree"]) if "tree" in spec else None
+        if tree is not None:
+            import_from(tree)
         cases = {one["id"]: Case.from_json(one["case"]) for one in spec["cases"]}
-        _serve(cases, frozenset(spec.get("known", ())), seen, commands, say)
+        _serve(cases, frozenset(spec.get("known", ())), seen, commands, say, tree=tree)
     except QwenperfError as error:
         say({"error": str(error), "exit_code": error.exit_code})
 
@@ -76,6 +81,8 @@ def _serve(
     environment: dict[str, Any],
     commands: int,
     say: Callable[..., None],
+    *,
+    tree: OwnTree | None,
 ) -> None:
     from qwenperf.measure.anchors import make_anchors
     from qwenperf.measure.clock import Clock
@@ -87,7 +94,7 @@ def _serve(
         evidence: dict[str, Any] = {}
         for name, case in cases.items():
             try:
-                forms[name], evidence[name] = _build(case, clock, log, known=name in known)
+                forms[name], evidence[name] = _build(case, clock, log, known=name in known, tree=tree)
             except QwenperfError as error:
                 evidence[name] = {"error": str(error)}
             except Exception as error:  # noqa: BLE001  (one case's bug must not cost the others)
@@ -111,7 +118,7 @@ def _request(form: Forms) -> Any:
     return form.engine.generate(form.prompt_BT, form.workload.new_tokens)
 
 
-def _build(case: Case, clock: Any, log: Any, *, known: bool) -> tuple[Forms, dict[str, Any]]:
+def _build(case: Case, clock: Any, log: Any, *, known: bool, tree: OwnTree | None) -> tuple[Forms, dict[str, Any]]:
     """Return a case's engine and prompt, warm, and what is known of it before it is timed.
 
     Of a ``known`` case that is what may differ from one process to another.
@@ -127,6 +134,7 @@ def _build(case: Case, clock: Any, log: Any, *, known: bool) -> tuple[Forms, dic
     work = case.workload
     model = load_model(case.model, work.dtype, seed=case.seed)
     engine, _ = make_engine(model, case, Options())
+    origin = {} if tree is None else {"engine_file": check_engine_file(case.engine, tree)}
     prompt_BT = make_prompt(work, vocab_size=model.config.vocab_size, tokenizer=model.tokenizer, seed=case.seed)
     form = Forms(engine=engine, workload=work, prompt_BT=prompt_BT)
     request = partial(_request, form)
@@ -139,7 +147,7 @@ def _build(case: Case, clock: Any, log: Any, *, known: bool) -> tuple[Forms, dic
     tokens = np.asarray(first.result)
     if tokens.shape != (work.batch, work.new_tokens):
         raise MeasurementError(f"{case.id} returned {list(tokens.shape)} tokens.")
-    told = {"tokens": tokens.tolist(), "compiles": compiles, "warm_s": warm_s}
+    told = {"tokens": tokens.tolist(), "compiles": compiles, "warm_s": warm_s} | origin
     if known:
         return form, told | {"programs": _programs_in_use(engine, case)}
     with log.phase("check"):

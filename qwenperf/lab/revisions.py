@@ -142,9 +142,16 @@ class Repository:
         return tree
 
     def python_for(self, tree: Path) -> str:
-        """Return the interpreter for ``tree``: ours where the lock is the checkout's, or one of its own."""
+        """Return the interpreter for ``tree``: ours where the lock is the checkout's, or one of its own.
+
+        A tree without the package is measured by the installed one, in the environment that it is installed in.
+        """
         theirs, ours = tree / LOCK, self.root / LOCK
-        if not theirs.is_file() or (ours.is_file() and theirs.read_bytes() == ours.read_bytes()):
+        if (
+            not holds_package(tree)
+            or not theirs.is_file()
+            or (ours.is_file() and theirs.read_bytes() == ours.read_bytes())
+        ):
             return sys.executable
         key = hashlib.sha256(theirs.read_bytes() + sys.version.encode()).hexdigest()[:20]
         folder = self.cache / "environments" / key
@@ -161,12 +168,19 @@ def own_code(root: Path, cache: Path | None = None) -> Path:
     return tree
 
 
-def compile_tree(tree: Path, python: str) -> None:
-    """Leave the byte code of the package in ``tree``: every process of a comparison would make it anew otherwise.
+def holds_package(tree: Path) -> bool:
+    """Say whether ``tree`` is one of this package: any other is somebody's own repository."""
+    return (tree / "qwenperf" / "__init__.py").is_file()
+
+
+def compile_tree(tree: Path, python: str, names: Sequence[str] = ("qwenperf",)) -> None:
+    """Leave the byte code of packages in ``tree``: every process of a comparison would make it anew otherwise.
 
     Where the environment forbids writing it, none does it by itself. What does not compile is told by its process.
     """
-    command = [python, "-m", "compileall", "-q", str(tree / "qwenperf")]
+    command = [python, "-m", "compileall", "-q", *(str(tree / name) for name in names if (tree / name).exists())]
+    if command[-1] == "-q":  # then it would compile all that Python has
+        return
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run(command, capture_output=True, timeout=_GIT_LIMIT_S, check=False)
 

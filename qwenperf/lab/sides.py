@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qwenperf.lab import process
+from qwenperf.lab.own_tree import OwnTree
 from qwenperf.schema.comparison import SideRecord
 from qwenperf.workloads.approximate import approximations
 from qwenperf.workloads.case import Case
@@ -43,6 +44,7 @@ class Side:
       engine: measured instead of each case's own engine; cases keep their ids, so that both sides have the same.
       commit: where ``root`` comes from, as data.
       environ: variables that this side alone gets.
+      tree: where somebody's own engines come from, if not from what is installed.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Side:
     engine: str | None = None
     commit: Mapping[str, Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
+    tree: OwnTree | None = None
 
     def cases(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
         """Return the cases as this side's process gets them: the id stays, the engine may be another."""
@@ -68,7 +71,13 @@ class Side:
 
     def command(self, cases: Sequence[Case], cores: int | None = None, known: Sequence[str] = ()) -> list[str]:
         """Return the command of this side's process; of ``known`` cases it need not say again what never changes."""
-        spec = {"root": str(self.root), "cases": self.cases(cases), "cores": cores, "known": list(known)}
+        spec: dict[str, Any] = {
+            "root": str(self.root),
+            "cases": self.cases(cases),
+            "cores": cores,
+            "known": list(known),
+        }
+        spec |= {} if self.tree is None else {"tree": self.tree.to_json()}
         return [self.python, "-P", "-m", "qwenperf.lab.pair_worker", json.dumps(spec)]
 
     def child_environ(self, environ: Mapping[str, str], cache: Path | None = None) -> dict[str, str]:
@@ -87,4 +96,5 @@ class Side:
     def record(self) -> SideRecord:
         """Return what the comparison keeps of the side before it has run."""
         extra = {"engine": self.engine} if self.engine else {}
+        extra |= {"tree": str(self.tree.root)} if self.tree else {}
         return SideRecord(label=self.label, kind=self.kind, commit=self.commit, extra=extra)

@@ -47,7 +47,7 @@ def repository(tmp_path):
     ("arguments", "seen"),
     [
         (("nowhere",), "'nowhere' is no commit of"),
-        (("HEAD", "HEAD"), "holds no package qwenperf, and each revision is measured by its own. Compare two engines"),
+        (("HEAD", "HEAD"), "holds no package qwenperf: both revisions would have the same cached, the installed one"),
         (("--engines", "cached", "cachd"), "unknown engine 'cachd'. Did you mean 'cached'"),
         (("--aa", "HEAD"), "exclude each other"),
         (("--aa", "--looks", "6,x"), "--looks is '6,x'"),

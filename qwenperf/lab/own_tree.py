@@ -1,0 +1,144 @@
+"""Somebody's own code of one revision: imported from that revision's tree by the process that measures it.
+
+Of two revisions of a repository that does not hold this package, the engine is theirs and the package is the installed
+one, the same on both sides. A finder before all others takes the engine's package, and what lies beside it, from the
+tree: an installed copy, an editable one too, would be the same code on both sides. Nothing else is looked for there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from qwenperf.errors import EnvironmentUnfitError
+from qwenperf.workloads.factory import factory_parts
+
+_OURS = Path(__file__).resolve().parents[1]
+_BEFORE = "Something imported it when Python started: uninstall that copy."
+_ELSEWHERE = (
+    "Start the command in the folder of the repository that holds the package, or in the one that holds its src."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTree:
+    """The code of one side.
+
+    Attributes:
+      root: the folder with the revision's files.
+      folders: where packages are looked for, below ``root``; the first that has one counts.
+      packages: first names of the modules of the engines, which are taken from here and from nowhere else.
+      checkout: the repository that the revision is of, whose files may not take the place of the revision's.
+    """
+
+    root: Path
+    folders: tuple[Path, ...]
+    packages: tuple[str, ...]
+    checkout: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``from_json`` reads."""
+        folders = [str(folder) for folder in self.folders]
+        return {
+            "root": str(self.root),
+            "folders": folders,
+            "packages": [*self.packages],
+            "checkout": str(self.checkout),
+        }
+
+    def is_whole(self) -> bool:
+        """Say whether each of the packages lies here."""
+        places = [folder / name for folder in self.folders for name in self.packages]
+        found = {place.name for place in places if place.is_dir() or place.with_suffix(".py").is_file()}
+        return found == set(self.packages)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> OwnTree:
+        """Return the tree that ``to_json`` was asked of."""
+        folders = tuple(map(Path, data["folders"]))
+        return cls(
+            root=Path(data["root"]), folders=folders, packages=tuple(data["packages"]), checkout=Path(data["checkout"])
+        )
+
+
+def own_tree(root: Path, checkout: Path, here: Path, engines: Sequence[str]) -> OwnTree:
+    """Return the code in ``root``, a copy of ``checkout``; ``here`` is the folder in ``checkout`` of the command.
+
+    Packages are looked for in the root and in ``src``, and before that in the same two of the command's folder.
+    """
+    below = here.resolve().relative_to(checkout.resolve())
+    folders = dict.fromkeys(folder / inner for folder in (root / below, root) for inner in ("", "src"))
+    packages = dict.fromkeys(factory_parts(engine)[0].partition(".")[0] for engine in engines)
+    return OwnTree(root=root, folders=tuple(folders), packages=tuple(packages), checkout=checkout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeFinder:
+    """Finds the modules of a tree, for ``sys.meta_path``.
+
+    A folder without ``__init__.py`` is a package only where an engine's name says so: any other may have its name by
+    chance. The standard library, and this package, are never taken from a tree.
+    """
+
+    tree: OwnTree
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return where a module of first level lies in the tree; ``None`` where it is none of the tree's."""
+        del target
+        if path is not None or name in sys.stdlib_module_names or name == _OURS.name:
+            return None
+        spec = PathFinder.find_spec(name, [str(folder) for folder in self.tree.folders])
+        if spec is None or spec.origin is not None:
+            return spec
+        if name not in self.tree.packages:
+            return None
+        # The folders of one that Python makes itself are looked for again in sys.path whenever that changes.
+        fixed = ModuleSpec(name, None, is_package=True)
+        fixed.submodule_search_locations = list(spec.submodule_search_locations or ())
+        return fixed
+
+
+def import_from(tree: OwnTree) -> None:
+    """Have this process import what lies in ``tree`` from there, before anything that is installed."""
+    sys.meta_path.insert(0, TreeFinder(tree=tree))
+
+
+def check_engine_file(engine: str, tree: OwnTree) -> str:
+    """Return the file of an engine's module, which has been imported.
+
+    Raises:
+      EnvironmentUnfitError: it is not the tree's, or another of the revision's files was imported from elsewhere.
+    """
+    module = factory_parts(engine)[0]
+    file = _file_of(sys.modules[module])
+    if file is None or not file.is_relative_to(tree.root.resolve()):
+        raise EnvironmentUnfitError(
+            f"engine {engine}: {module} was imported from {file or 'no file'}, an installed copy, and not from the "
+            f"revision's tree {tree.root}.",
+            advice=_BEFORE if tree.is_whole() else _ELSEWHERE,
+        )
+    for name, other in sorted(sys.modules.items()):
+        place = _file_of(other)
+        if place is not None and name.partition(".")[0] != _OURS.name and _is_shared(place, tree):
+            raise EnvironmentUnfitError(
+                f"engine {engine}: {name} was imported from {place}, the checkout, and not from the revision's tree: "
+                "both sides would share it.",
+                advice="Let it lie beside the engine's package, where each revision has its own.",
+            )
+    return str(file)
+
+
+def _is_shared(file: Path, tree: OwnTree) -> bool:
+    """Say whether a file is the checkout's where the revision has one of its own; environments are in no revision."""
+    checkout = tree.checkout.resolve()
+    return file.is_relative_to(checkout) and (tree.root / file.relative_to(checkout)).is_file()
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if isinstance(file, str) else None

@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,8 @@ def _serve(
                 evidence[name] = {"error": str(error)}
             except Exception as error:  # noqa: BLE001  (one case's bug must not cost the others)
                 evidence[name] = {"error": f"{type(error).__name__}: {error}"}
-        runs = {name: partial(_request, form) for name, form in forms.items()} | make_anchors()
+        requests = {name: _Requests(form) for name, form in forms.items()}
+        runs: dict[str, Callable[[], Any]] = {**requests, **make_anchors()}
         missed = sum(not event.cache_hit for event in log.events)
         say({"ready": evidence, "environment": environment, "missed": missed, "traces": True, "whole": True})
         with os.fdopen(commands, encoding="utf-8") as lines, log.phase("steady"):
@@ -109,8 +111,45 @@ def _serve(
                     seen = _trace(forms[asked["case"]], asked)
                     say({**seen, "compiles": len(log.events) - before})
                     continue
+                timed = requests.get(asked["case"])
+                if timed is not None:
+                    timed.prepare(asked["repeats"])
                 spent = clock.spend(runs[asked["case"]], asked["repeats"])
+                if timed is not None:
+                    timed.check()
                 say({"wall_s": spent.wall_s, "cpu_s": spent.cpu_s, "compiles": len(log.events) - before})
+
+
+class _Requests:
+    """The requests of a case as they are timed: each for a prompt that was not asked for before.
+
+    So that an engine that keeps its answers is not fast for that; both sides of a pair ask for the same ones.
+    """
+
+    def __init__(self, form: Forms) -> None:
+        from qwenperf.lab.prompts import other_prompts
+
+        self._form, self._prompts = form, other_prompts(form.prompt_BT)
+        self._waiting: list[Any] = []
+        self._last: Any = None
+
+    def prepare(self, repeats: int) -> None:
+        """Make the next prompts, before the clock runs."""
+        self._waiting = list(islice(self._prompts, repeats))
+
+    def __call__(self) -> Any:
+        self._last = self._form.engine.generate(self._waiting.pop(), self._form.workload.new_tokens)
+        return self._last
+
+    def check(self) -> None:
+        """Refuse an engine that does less once it is warm.
+
+        Raises:
+          MeasurementError: the last request gave back something that is no answer.
+        """
+        import numpy as np
+
+        self._form.check_tokens(np.asarray(self._last), "a timed request")
 
 
 def _request(form: Forms) -> Any:

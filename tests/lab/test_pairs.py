@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import qwenperf
 from qwenperf.errors import EnvironmentUnfitError, MeasurementError
 from qwenperf.lab import pair_worker
+from qwenperf.lab.forms import Forms
 from qwenperf.lab.pairs import ANCHORS, PairOptions, Pairs, _balanced
 from qwenperf.lab.share_programs import share_programs
 from qwenperf.lab.sides import Side
@@ -185,3 +187,34 @@ def test_pinning_leaves_the_first_cores():
     code = "import os; from qwenperf.lab.pair_worker import pin; pin(1); print(len(os.sched_getaffinity(0)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
+
+
+class Lazy:
+    """Notes what it is asked for, and from the third request on gives back half of it."""
+
+    name = "lazy"
+
+    def __init__(self):
+        self.asked = []
+
+    def generate(self, prompt_BT, new_tokens):
+        """Return tokens."""
+        self.asked.append(prompt_BT.tobytes())
+        return np.zeros((len(prompt_BT), new_tokens if len(self.asked) < 3 else new_tokens // 2), np.int32)
+
+
+def test_timed_requests_are_all_others_and_what_they_give_back_is_looked_at():
+    """An engine that keeps its answers, or does less once it is warm, is not fast for that."""
+    engine, prompt_BT = Lazy(), np.arange(8, dtype=np.int32)[None]
+    timed = pair_worker._Requests(
+        Forms(engine=engine, workload=Workload(prompt_length=8, new_tokens=4), prompt_BT=prompt_BT)
+    )
+    for _ in range(2):
+        timed.prepare(1)
+        timed()
+        timed.check()
+    assert len({prompt_BT.tobytes(), *engine.asked}) == 3
+    timed.prepare(1)
+    timed()
+    with pytest.raises(MeasurementError, match="a timed request"):
+        timed.check()

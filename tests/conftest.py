@@ -1,6 +1,7 @@
 """What every test runs under: the CPU, strict promotion, checked shapes, and a marker for timed tests."""
 
 import os
+import signal
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -51,6 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("markexpr")
     if chosen != "perf":
         install_import_hook(CHECKED, "beartype.beartype")
+    # A shell's background job starts with Ctrl-C switched off, and tests that interrupt would wait for ever.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # The first process of a parallel run only hands out tests.
     hands_out = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if "not slow" in chosen and not hands_out:

@@ -138,7 +138,7 @@ class _Requests:
         self._waiting = list(islice(self._prompts, repeats))
 
     def __call__(self) -> Any:
-        self._last = self._form.engine.generate(self._waiting.pop(), self._form.workload.new_tokens)
+        self._last = _request(self._form, self._waiting.pop())
         return self._last
 
     def check(self) -> None:
@@ -152,9 +152,10 @@ class _Requests:
         self._form.check_tokens(np.asarray(self._last), "a timed request")
 
 
-def _request(form: Forms) -> Any:
-    """Make one request, as it is timed."""
-    return form.engine.generate(form.prompt_BT, form.workload.new_tokens)
+def _request(form: Forms, prompt_BT: Any = None) -> Any:
+    """Make one request, as it is timed; by default for the prompt whose tokens are compared."""
+    prompt_BT = form.prompt_BT if prompt_BT is None else prompt_BT
+    return form.engine.generate(prompt_BT, form.workload.new_tokens)
 
 
 def _build(case: Case, clock: Any, log: Any, *, known: bool, tree: OwnTree | None) -> tuple[Forms, dict[str, Any]]:

@@ -115,4 +115,7 @@ def test_estimates_of_two_chips_and_facts_of_a_cpu_can_be_true_at_all_sizes(part
     """Layers, batch and context, two sizes of each at least; compilers are in processes of their own."""
     small = ["--model", "4x128", "--layers", "1", "2", "--batch", "1", "8", "--context", "64", "256"]
     assert parts.sweep.main(small) == 0, capsys.readouterr().out
-    assert "30 programs: nothing is impossible, and nothing shrinks." in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "30 programs: nothing is impossible" in told
+    # Of so small a model a compiler may plan more work better, by its own estimate; bytes and operations never shrink.
+    assert all(": seconds shrinks " in line for line in told.splitlines() if " shrinks " in line), told

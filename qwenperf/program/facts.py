@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from qwenperf.program.hlo import Module, Operation
+from qwenperf.program.shapes import HOST_SPACE, arrays
 
 _SHAPE = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<sizes>[^\]]*)\]")
 _TRIGONOMETRIC = {"sine": "sine", "cosine": "cosine", "tan": "tangent"}
@@ -47,13 +48,27 @@ def short_source(operation: Operation) -> str:
 
 
 def copies(module: Module, shapes: Iterable[str]) -> tuple[str, ...]:
-    """Name each copy of an array of one of ``shapes`` (``f32[1,2,36,64]``; axes of size 1 do not count)."""
+    """Name each copy of an array of one of ``shapes`` (``f32[1,2,36,64]``; axes of size 1 do not count).
+
+    What is brought from main memory onto the chip, or taken back, is none: the chip works on it there.
+    """
     wanted = {_squeezed(shape) for shape in shapes}
     return tuple(
         f"{operation.name}: {_first_shape(operation.shape)} copied in {operation.computation}{_origin(operation)}"
         for operation in module.operations
-        if operation.opcode in ("copy", "copy-start") and _squeezed(operation.shape) in wanted
+        if operation.opcode in ("copy", "copy-start")
+        and _squeezed(operation.shape) in wanted
+        and not _is_onto_the_chip(module, operation)
     )
+
+
+def _is_onto_the_chip(module: Module, operation: Operation) -> bool:
+    """Say whether a copy is between main memory and the chip's own, in either direction."""
+    given = module.operand(operation, 0)
+    # What starts a copy gives a token as well, which is no part of the array.
+    moved = [*arrays(operation.type), *(arrays(given.type) if given else ())]
+    spaces = {one.space for one in moved if one.sizes == moved[0].sizes}
+    return 0 in spaces and len(spaces) > 1 and HOST_SPACE not in spaces
 
 
 def copied_bytes(told: str) -> int | None:

@@ -32,11 +32,11 @@ from qwenperf.schema.analysis import AotCase, TargetRecord
 from qwenperf.schema.codec import aot_case_from_json, to_json
 from qwenperf.settings import cache_folder
 
-_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TPU_LIBRARY_PATH")
 _PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "TPU_")
-"""Variables that begin so may change what is traced, or what is made of it."""
+"""Variables that begin so may change what is traced, or what is made of it, as ``JAX_OPTIMIZATION_LEVEL`` does."""
 
-_PACKAGES = ("jax", "jaxlib", "libtpu")
+_PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda12-pjrt", "jax-cuda13-pjrt")
+"""What holds a compiler."""
 _TRACING = (*_PACKAGES, "numpy", "ml_dtypes", "flax")
 _ASKED = "asked"
 _CODE = (".py", ".toml")
@@ -68,7 +68,7 @@ def key(
         "target": to_plain(target),
         "told": told,
         "versions": {name: _version(name) for name in _PACKAGES},
-        "variables": {name: environ.get(name, "") for name in _VARIABLES},
+        "variables": _variables(environ),
         "code": code_digest(),
         "machine": {}
         if target.platform == "tpu"
@@ -92,7 +92,7 @@ def asked_key(target: TargetRecord, *told: Any, environ: Mapping[str, str] = os.
         "told": told,
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in _TRACING},
-        "variables": {name: value for name, value in sorted(environ.items()) if name.startswith(_PREFIXES)},
+        "variables": _variables(environ),
         "code": code_digest(),
     }
     return f"{_ASKED}/{hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()}"
@@ -162,6 +162,10 @@ def _is_editable(package: str) -> bool:
         return bool(told) and bool(json.loads(told or "{}").get("dir_info", {}).get("editable"))
     except (metadata.PackageNotFoundError, ValueError, AttributeError):
         return False
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in sorted(environ.items()) if name.startswith(_PREFIXES)}
 
 
 def _version(package: str) -> str:

@@ -1,5 +1,6 @@
 """A program of a case: compiled, kept, and known the next time."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,11 +130,36 @@ def test_the_key_knows_everything_that_changes_a_record(first, monkeypatch):
         remembered.key("text", replace(first.target, hbm_bytes=1), {"fusion": "xla"}, environ={}),
         remembered.key("text", first.target, {"fusion": "barriers"}, environ={}),
         remembered.key("text", first.target, {"fusion": "xla"}, environ={"LIBTPU_INIT_ARGS": "--x"}),
+        remembered.key("text", first.target, {"fusion": "xla"}, environ={"XLA_FLAGS": "--x"}),
+        remembered.key("text", first.target, {"fusion": "xla"}, environ={"JAX_OPTIMIZATION_LEVEL": "O0"}),
     ]
-    assert len({key, *others}) == 5
+    assert len({key, *others}) == 7
     assert remembered.key("text", first.target, {"fusion": "xla"}, environ={"HOME": "/elsewhere"}) == key
     monkeypatch.setattr(remembered, "code_digest", lambda: "other code")
     assert remembered.key("text", first.target, {"fusion": "xla"}, environ={}) != key
+
+
+def test_a_program_is_not_answered_by_what_was_made_of_it_with_other_optimisations(
+    first, tiny, v5e, place, tmp_path, monkeypatch
+):
+    """JAX tells the compiler of them beside the program, whose text is the same."""
+    own = shutil.copytree(place, tmp_path / "remembered")
+    before = compile_case(tiny(), "decode_step", v5e, place=own)
+    assert before.extra["remembered"]
+    assert before.id == first.id
+    monkeypatch.setattr(case_module, "compile_lowered", lambda lowered: replace(lowered.case, compile_s=77.0))
+    monkeypatch.setenv("JAX_OPTIMIZATION_LEVEL", "O1")
+    assert compile_case(tiny(), "decode_step", v5e, place=own).compile_s == 77.0
+    monkeypatch.delenv("JAX_OPTIMIZATION_LEVEL")
+    assert compile_case(tiny(), "decode_step", v5e, place=own) == before
+
+
+def test_the_package_that_holds_a_compiler_counts(first, monkeypatch):
+    """That of a GPU comes in a plugin, whose version is its own."""
+    key = remembered.key("text", first.target, environ={})
+    known = remembered._version
+    monkeypatch.setattr(remembered, "_version", lambda package: "new" if package.endswith("pjrt") else known(package))
+    assert remembered.key("text", first.target, environ={}) != key
 
 
 @pytest.mark.parametrize("room", ["adapters", "decode", "measure", "models", "program", "workloads"])

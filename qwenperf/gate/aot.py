@@ -14,7 +14,7 @@ from qwenperf import units
 from qwenperf.gate import verdict as verdict_module
 from qwenperf.gate.aot_budget import ProgramBudget, ProgramBudgets
 from qwenperf.gate.aot_causes import arguments, causes
-from qwenperf.gate.aot_facts import FACTS
+from qwenperf.gate.aot_facts import FACTS, was_read
 from qwenperf.gate.aot_pitfalls import CODES, pitfalls
 from qwenperf.gate.aot_words import refusal, where
 from qwenperf.gate.excuses import is_excused
@@ -149,6 +149,8 @@ def _donation(case: AotCase) -> Verdict | None:
 
 def _kernels(case: AotCase, wanted: Sequence[str]) -> Verdict:
     assert case.program is not None
+    if not was_read(case.program):
+        return with_skip(skipped(KERNELS, f"{where(case)}: its compiled text was not understood"), NOT_JUDGED)
     there = case.program.kernels
     lost = [glob for glob in wanted if not any(fnmatchcase(kernel, glob) for kernel in there)]
     if not lost:

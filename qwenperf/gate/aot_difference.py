@@ -12,7 +12,7 @@ from qwenperf import units
 from qwenperf.gate.aot import COMPILES, DONATION, KERNELS, MEMORY, is_refused, judge_case
 from qwenperf.gate.aot_budget import ProgramBudget
 from qwenperf.gate.aot_causes import causes
-from qwenperf.gate.aot_facts import FACTS, KIND_FACTS, Fact
+from qwenperf.gate.aot_facts import FACTS, KIND_FACTS, Fact, was_read
 from qwenperf.gate.aot_words import argument_text, refusal, where
 from qwenperf.gate.comparison import SIZE_MARGIN
 from qwenperf.gate.verdict import NOT_JUDGED, failed, passed, skipped, with_skip
@@ -75,8 +75,21 @@ def compare_cases(base: AotCase | None, head: AotCase) -> tuple[Verdict, ...]:
     if base.program.fingerprint and base.program.fingerprint == head.program.fingerprint:
         return (passed(PROGRAM, f"{where(head)}: the same program", same=True),)
     changed = tuple(_changed(base, head))
-    summary = f"{where(head)}: another program" + ("" if changed else ", with the same numbers")
-    return (passed(PROGRAM, summary, same=False), *changed)
+    return (_unread(base, head) or _another(head, same_numbers=not changed), *changed)
+
+
+def _another(head: AotCase, *, same_numbers: bool) -> Verdict:
+    summary = f"{where(head)}: another program{', with the same numbers' if same_numbers else ''}"
+    return passed(PROGRAM, summary, same=False)
+
+
+def _unread(base: AotCase, head: AotCase) -> Verdict | None:
+    """Say that the text of a side was not understood: it is not known to equal the other's, or to have less of it."""
+    sides = [name for name, one in (("base", base), ("head", head)) if one.program and not was_read(one.program)]
+    if not sides:
+        return None
+    told = f"{where(head)}: the compiled text of {' and '.join(sides)} was not understood: only sizes are compared"
+    return with_skip(skipped(PROGRAM, told), NOT_JUDGED)
 
 
 def _incomplete(head: AotCase) -> Verdict:
@@ -189,7 +202,7 @@ def _is_large(fact: Fact, base: AotCase, head: AotCase, old: float, new: float) 
 
 def _kernels(base: AotCase, head: AotCase) -> Iterator[Verdict]:
     """Judge that head still runs base's own kernels: a kernel that is gone was replaced by what the compiler makes."""
-    if any("kernels" in one.program.unstable for one in (base, head) if one.program):
+    if any("kernels" in one.program.unstable or not was_read(one.program) for one in (base, head) if one.program):
         return
     # Their lines of source move with every change of the file.
     old, new = (

@@ -50,6 +50,11 @@ class Fact:
         return case.program is not None and not set(self.fields).isdisjoint(case.program.unstable)
 
 
+def was_read(program: ProgramAnalysis) -> bool:
+    """Say whether the compiled text was understood; of one that was not, sizes are known, and nothing is none."""
+    return program.flops is not None
+
+
 def copied(program: ProgramAnalysis, kind: str | None = None) -> tuple[int, int] | None:
     """Return how often copies of one kind, or of all, run in one call, and the bytes that they write.
 
@@ -121,8 +126,9 @@ def _field(name: str) -> Read:
     return read
 
 
-def _of_program(reckon: Callable[[ProgramAnalysis], float | None]) -> Read:
-    return lambda case: None if case.program is None else reckon(case.program)
+def _of_text(reckon: Callable[[ProgramAnalysis], float | None]) -> Read:
+    """Read what stands in the compiled text: where that was not understood, nobody knows it."""
+    return lambda case: None if case.program is None or not was_read(case.program) else reckon(case.program)
 
 
 def _of_estimate(name: str) -> Read:
@@ -138,7 +144,7 @@ def _size(name: str, words: str, unit: str = "bytes", direction: Direction = _LO
 
 
 def _names(name: str, words: str) -> Fact:
-    count = _of_program(lambda program: len(getattr(program, name)))
+    count = _of_text(lambda program: len(getattr(program, name)))
     return Fact(name=name, unit="count", direction=_LOWER, words=words, read=count, fields=(name,))
 
 
@@ -147,7 +153,7 @@ def _copied(kind: str | None, which: int) -> Read:
         found = copied(program, kind)
         return None if found is None else found[which]
 
-    return _of_program(reckon)
+    return _of_text(reckon)
 
 
 def _copies(name: str, kind: str, words: str) -> tuple[Fact, Fact]:
@@ -161,7 +167,7 @@ def _copies(name: str, kind: str, words: str) -> tuple[Fact, Fact]:
 
 
 def _collectives(name: str, unit: str, words: str, reckon: Callable[[ProgramAnalysis], float | None]) -> Fact:
-    read = _of_program(reckon)
+    read = _of_text(reckon)
     return Fact(name=name, unit=unit, direction=_LOWER, words=words, read=read, fields=("collectives",))
 
 
@@ -212,8 +218,8 @@ _DEFINED = (
     _names("double_precision", "number of operations in f64"),
     _names("host_calls", "number of host calls"),
     _names("unknown_loops", "number of loops of unknown length"),
-    Fact(name="fusions", unit="count", direction=_NONE, words="number of fusions", read=_field("fusions"),
-         fields=("fusions",)),
+    Fact(name="fusions", unit="count", direction=_NONE, words="number of fusions", fields=("fusions",),
+         read=_of_text(lambda program: program.fusions)),
     _room("longest_context", "longest context that fits"),
     _room("largest_batch", "largest batch that fits"),
     _estimate("estimate_s", "s", _LOWER, "estimated time", _of_estimate("seconds")),

@@ -67,6 +67,10 @@ def good_program(**changes):
     return replace(program, **changes)
 
 
+UNREAD = ProgramAnalysis(name="decode_step", temp_bytes=700_000, peak_bytes=1_010_000_000)
+"""A program of which the compiler tells sizes, and whose text says nothing."""
+
+
 def good_case(program=None, target="v7x-4", **changes):
     """Return a case that every gate passes."""
     estimate = Estimate(

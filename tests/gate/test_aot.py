@@ -229,6 +229,29 @@ def test_a_budget_on_what_is_not_known_is_not_green():
     assert code == 5
 
 
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"relayouts": {"max": 0}},
+        {"copied_bytes": {"max": 0}},
+        {"collectives": {"max": 0}},
+        {"collectives_per_layer": {"max": 0}},
+        {"trigonometric": {"max": 0}},
+        {"host_calls": {"max": 0}},
+        {"fusions": {"max": 0}},
+        {"hbm_bytes": {"max": 1}},
+        {"kernels": ["*flash*"]},
+    ],
+)
+def test_a_program_whose_text_nobody_understood_has_not_none_of_anything(limit):
+    """That of a new compiler, or of a backend that gives none: only its sizes are known."""
+    (name,) = limit
+    verdicts, code = judged(made.good_case(made.UNREAD), **limit, temp_bytes={"max": 700_000})
+    assert verdicts[name if name == "kernels" else f"budget:{name}"].outcome is Outcome.SKIPPED
+    assert verdicts["budget:temp_bytes"].outcome is Outcome.PASS
+    assert code == 5
+
+
 def test_a_number_that_the_compiler_does_not_repeat_is_left_out_and_said():
     """A gate on it would fail by chance."""
     program = made.good_program(temp_bytes=10**9, unstable=("temp_bytes",))

@@ -266,6 +266,18 @@ def test_a_program_that_only_base_has_is_missing_and_a_new_one_passes():
     assert exit_code(both) == 5
 
 
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_a_side_whose_text_nobody_understood_has_lost_and_gained_nothing(side):
+    """Less of everything is no improvement where nothing was read; sizes count all the same."""
+    full = other(copies=(made.RELAYOUT,), collectives=(made.ALL_REDUCE,), kernels=("flash",), temp_bytes=10**8)
+    unread = made.good_case(made.UNREAD)
+    verdicts, code = compared(**({"base": full, "head": unread} if side == "head" else {"base": unread, "head": full}))
+    assert f"the compiled text of {side} was not understood" in verdicts["program"].summary
+    assert set(verdicts) == {"program", "temp_bytes"}
+    assert verdicts["temp_bytes"].outcome is (Outcome.IMPROVED if side == "head" else Outcome.FAIL)
+    assert code == 5
+
+
 def test_other_compilers_are_told():
     """A difference may be theirs."""
     head = made.record(environment={"jax": "0.11.0", "jaxlib": "0.11.0", "libtpu": "0.0.42"})

@@ -136,8 +136,13 @@ def command(ctx: click.Context, /, *, as_json: bool, list_targets: bool, **flags
             raise UsageError(f"--{name} is for the table: --json has the {name} of each program anyway.")
     from qwenperf.aot.topology import resolve_all
 
-    found = resolve_all(",".join(flags["targets"]) or DEFAULT_TARGET)
+    found = resolve_all(joined_targets(flags["targets"]))
     return _compile(_cases(flags), found, flags, as_json=as_json)
+
+
+def joined_targets(given: Sequence[str]) -> str:
+    """Return all that ``--target`` named; a name that is empty is none, and not the default."""
+    return ",".join(given) if given else DEFAULT_TARGET
 
 
 def _refuse_flags(ctx: click.Context) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qwenperf.cli.aot import DEFAULT_ENGINE, DEFAULT_TARGET
+from qwenperf.cli.aot import DEFAULT_ENGINE, joined_targets
 from qwenperf.cli.compare_cases import quarantine
 from qwenperf.cli.compare_sides import package_root
 from qwenperf.cli.config import find_project
@@ -117,7 +117,7 @@ def _check(flags: Mapping[str, Any]) -> None:
     from qwenperf.aot.engines import settings_for
     from qwenperf.aot.topology import resolve_all
 
-    targets = resolve_all(_targets(flags))
+    targets = resolve_all(joined_targets(flags["target"]))
     for engine in flags["engines"] or ():
         check_engine(engine)
         for target in targets:
@@ -160,14 +160,10 @@ def _of_versions(versions: Mapping[str, tuple[str, str]], flags: Mapping[str, An
     told = "; ".join(f"{name} {' and '.join(pair)}" for name, pair in versions.items())
     say(f"making or finding environments with {told}")
     root = package_root()
-    tpu = any(target.platform == "tpu" for target in resolve_all(_targets(flags)))
+    tpu = any(target.platform == "tpu" for target in resolve_all(joined_targets(flags["target"])))
     base, head = (find(root, version, tpu=tpu) for version in (old, new))
     code = own_code(root)
     return base.side("base", code), head.side("head", code)
-
-
-def _targets(flags: Mapping[str, Any]) -> str:
-    return ",".join(flags["target"]) or DEFAULT_TARGET
 
 
 def _arguments(flags: Mapping[str, Any]) -> Iterator[str]:

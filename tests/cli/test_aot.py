@@ -4,8 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
+from qwenperf.cli.aot import command
 from qwenperf.cli.aot_progress import ended_line
+from qwenperf.errors import UsageError
 from qwenperf.schema.analysis import AotCase, ProgramAnalysis, TargetRecord
 from qwenperf.schema.codec import aot_from_json, aot_loads
 from qwenperf.schema.records import Status
@@ -88,6 +91,13 @@ def test_what_cannot_be_done_is_told_and_ends_with_its_code(cli, arguments, code
     assert told in done.stderr + done.stdout
     assert done.returncode == code
     assert "Traceback" not in done.stderr
+
+
+def test_a_target_without_a_name_is_not_the_default():
+    """Nothing is compiled for a variable that a script forgot to set."""
+    done = CliRunner().invoke(command, ("--target", ""), standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert "targets '': none is named" in str(done.exception)
 
 
 @pytest.mark.slow

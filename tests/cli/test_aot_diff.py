@@ -76,6 +76,7 @@ def test_quarantine_excuses_a_program_for_a_while(saved, tmp_path, monkeypatch):
         (("{base}", "HEAD"), "Give two of them"),
         (("{base}", "nope"), "'nope' is none: no such file, and no folder with aot.json"),
         (("--target", "v5e-3"), "unknown target 'v5e-3'"),
+        (("--target", ""), "targets '': none is named"),
         (("--engines", "cached", "nope"), "'nope'"),
         (("--engines", "cached", "eager"), "'eager' has no program before it runs"),
         (("--engines", "cached", "cached+xla_flags=cpu-no-fast-math"), "is for cpu, and the target is tpu"),

@@ -180,12 +180,6 @@ def direction(text: str) -> str:
     return match[1] if match else ""
 
 
-def count(text: str, name: str) -> int:
-    """Return a counted attribute such as ``feature_group_count=4``; 1 where it is not there."""
-    match = re.search(rf"\b{name}=(\d{{1,9}})\b", text)
-    return max(1, int(match[1])) if match else 1
-
-
 def count_from_zero(text: str, name: str) -> int:
     """Return a number such as ``index=3``; 0 where it is not there."""
     match = re.search(rf"\b{name}=(\d{{1,9}})\b", text)

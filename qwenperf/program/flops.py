@@ -120,8 +120,8 @@ def _convolution(module: Module, operation: Operation) -> Work:
     )
     axes = enumerate(attributes.window(operation.attributes))
     pairs = math.prod(valid_pairs(sizes.get(str(n), 1), outputs.get(str(n), 1), axis) for n, axis in axes)
-    batches = outputs.get("b", 1) // attributes.count(operation.attributes, "batch_group_count") or 1
-    return _product(2.0 * batches * outputs.get("f", 1) * kernels.get("i", 1) * min(pairs, _MOST_PAIRS))
+    # Groups show in the shapes: those of features in the kernel's inputs, those of the batch in the output's batch.
+    return _product(2.0 * outputs.get("b", 1) * outputs.get("f", 1) * kernels.get("i", 1) * min(pairs, _MOST_PAIRS))
 
 
 def valid_pairs(size: int, outputs: int, axis: Dimension) -> int:

@@ -8,6 +8,8 @@ from qwenperf.schema.analysis import Collective, ProgramAnalysis, TargetRecord
 
 _EXCHANGED = {"all-reduce": 2.0, "all-gather": 1.0, "reduce-scatter": 1.0, "all-to-all": 1.0}
 """Times that the bytes of a result pass a device's links, for many devices in a ring."""
+_PERMUTE = "collective-permute"
+"""Sends the whole of what it has from one device to another: none of it is there already."""
 DTYPES = {"bfloat16": "bf16", "float16": "bf16", "float32": "bf16", "f32": "bf16", "f16": "bf16", "s8": "int8"}
 """Matrix units compute what is no integer in bf16 unless asked for more."""
 
@@ -71,7 +73,7 @@ def demand_of(analysis: ProgramAnalysis, peaks: Peaks, flops: float, moved: floa
 def exchanged_bytes(one: Collective) -> float:
     """Return the bytes that one device sends in all runs of an exchange: a ring's share of the result."""
     group = one.extra.get("group")
-    share = (group - 1) / group if isinstance(group, int) and group > 1 else 1.0
+    share = (group - 1) / group if isinstance(group, int) and group > 1 and one.kind != _PERMUTE else 1.0
     if one.kind == "reduce-scatter":
         # Its result is one device's part: the whole is as many times as large.
         share *= group if isinstance(group, int) else 1

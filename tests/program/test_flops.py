@@ -55,6 +55,24 @@ def test_a_product_as_a_convolution_without_a_window(texts):
     assert total(texts, *lines).flops == 2 * 3 * 7 * 5
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "made", "groups", "work"),
+    [
+        # Each of 6 features of the output is of the 2 rows of its group, whose 5 features it multiplies.
+        ("6,5", "5,6", "2,6", "batch_group_count=3", 2 * 2 * 6 * 5),
+        # Each of 6 features of the output is of 5 of the 15 features.
+        ("2,15", "5,6", "2,6", "feature_group_count=3", 2 * 2 * 6 * 5),
+    ],
+)
+def test_a_convolution_in_groups_counts_each_group_once(texts, a, b, made, groups, work):
+    lines = (
+        f"%a = f32[{a}]{{1,0}} parameter(0)",
+        f"%b = f32[{b}]{{1,0}} parameter(1)",
+        f"ROOT %d = f32[{made}]{{1,0}} convolution(%a, %b), dim_labels=bf_io->bf, {groups}",
+    )
+    assert total(texts, *lines).flops == work
+
+
 def brute(size, outputs, axis):
     dilated = (size - 1) * axis.base_dilation + 1
     places = (

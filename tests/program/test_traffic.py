@@ -150,6 +150,16 @@ def test_a_kernel_moves_what_its_author_says(texts):
     assert moved(texts, A, line + told) == (0, 100)
 
 
+@pytest.mark.parametrize("target", ["__cublas$gemm", "__cublas$lt$matmul", "__onednn$matmul"])
+def test_the_room_that_a_library_works_in_is_not_moved(texts, target):
+    """XLA for GPU gives each product 32 MB of it; another result of bytes is one."""
+    kinds = "(f32[64,64]{1,0}, s8[33554432]{0})"
+    line = f'ROOT %r = {kinds} custom-call(%a, %a), custom_call_target="{target}"'
+    assert moved(texts, A, line) == (WHOLE, 64 * 64 * 4)
+    assert moved(texts, A, line.replace("[33554432]{0}", "[64,8]{1,0}")) == (WHOLE, 64 * 64 * 4 + 64 * 8)
+    assert moved(texts, A, line.replace(target, "my_kernel")) == (WHOLE, 64 * 64 * 4 + 33554432)
+
+
 def test_a_result_of_several_arrays_is_written_part_by_part(texts):
     body = fusion(
         texts,

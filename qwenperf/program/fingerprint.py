@@ -1,7 +1,8 @@
 """A fingerprint of an optimised program that stays when only names, lines or numbering change.
 
 Large constants are left out of HLO text by the compiler (``constant({...})``): two programs that differ
-in such values alone have one fingerprint.
+in such values alone have one fingerprint. Kernels of Mosaic lie in it as bytes that hold their lines: where those move,
+the fingerprint is another one.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ A series in, records out: nothing here reads a store, a clock or git.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,8 @@ from qwenperf.stats.history import LEAST, Changes, find_changes
 from qwenperf.stats.history_noise import Noise
 
 _SHIFT_ALPHA = 0.01
+_ROUNDED = 1e-9
+"""Share of a change that sums of logarithms may be off by: more than they are, and less than anybody looks for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,18 +77,17 @@ def judge_series(
     """
     read = prepare(series, known, released_at, least)
     if series.kind is Kind.TIMED:
-        changes = find_changes(read.values, groups=read.groups, restarts=read.restarts, since=read.since, least=least)
+        changes = _changes(read, least)
         found = list(_timed(read, changes, canaries))
     else:
         changes = Changes()
         found = certain_changes(read)
     made = [record(read, one, found_at) for one in found]
-    worse = [one for one in made if one.status is not RegressionStatus.IMPROVED]
     better = [one for one in made if one.status is RegressionStatus.IMPROVED]
     neutral = series.direction is Direction.NONE or series.metric in ROUNDING
     return Judged(
         series=series,
-        regressions=() if neutral else tuple(_fixed(worse, made, read)),
+        regressions=() if neutral else tuple(_fixed(found, made, read)),
         improvements=() if neutral else tuple(better),
         noise=changes.noise if changes.noise and changes.noise.deviation else None,
         crept=None if neutral else _crept(read, changes),
@@ -110,6 +110,14 @@ def changes_of(series: Series) -> tuple[int, ...]:
     return tuple(index for index, point in enumerate(series.points) if point.run in runs)
 
 
+def _changes(read: Input, least: int) -> Changes:
+    """Return what changed besides accepted drifts; levels are those of the history as it is."""
+    level = read.values - read.drifted
+    changes = find_changes(level, groups=read.groups, restarts=read.restarts, since=read.since, least=least)
+    levels = zip(changes.levels, read.drifted.tolist(), strict=True)
+    return replace(changes, levels=tuple(level + drifted for level, drifted in levels))
+
+
 def _timed(read: Input, changes: Changes, canaries: Sequence[Series]) -> Iterator[Found]:
     """Yield shifts between environments, steps and drift, in the order of their places."""
     found = [
@@ -127,36 +135,34 @@ def _timed(read: Input, changes: Changes, canaries: Sequence[Series]) -> Iterato
         yield replace(one, explained=told)
 
 
-def _fixed(worse: Sequence[Regression], made: Sequence[Regression], read: Input) -> Iterator[Regression]:
-    """Mark the regressions that later steps took back, but for what their intervals leave open, half of it at most.
+def _fixed(found: Sequence[Found], made: Sequence[Regression], read: Input) -> Iterator[Regression]:
+    """Yield the regressions, those marked that later steps took back, but for what intervals leave open, half at most.
 
-    Only what has the same cause does: a faster machine or another environment mends no code.
+    Only what has the same cause does: a faster machine or another environment mends no code. Sums are of ``values``:
+    a share is rounded, and what is certain leaves nothing open that rounding could hide in.
     """
-    places = {point.run: place for place, point in enumerate(read.points)}
-    steps = [one for one in made if one.form is Form.STEP]
-    for one in worse:
-        later = [step for step in steps if step.cause is one.cause and places[step.run] > places[one.run]]
-        left, taken = _change(one), None
-        for step in later if one.form is Form.STEP else ():
-            left += _change(step)
-            open_ = min(_half(one) + _half(step), abs(_change(one)) / 2)
-            if left * read.worse <= open_:
-                taken = step
+    steps = [one for one in zip(found, made, strict=True) if one[0].form is Form.STEP]
+    for one, told in zip(found, made, strict=True):
+        if told.status is RegressionStatus.IMPROVED:
+            continue
+        left, taken = one.change, None
+        for step, said in steps if one.form is Form.STEP else ():
+            if step.cause is not one.cause or step.place <= one.place:
+                continue
+            left += step.change
+            open_ = min(_half(one) + _half(step), abs(one.change) / 2)
+            if left * read.worse <= open_ + _ROUNDED * abs(one.change):
+                taken = said
                 break
-        if taken is None:
-            yield one
-        else:
-            status = RegressionStatus.FIXED
-            yield replace(one, status=status, fixed_run=taken.run, fixed_commit=taken.commit)
+        yield told if taken is None else _taken_back(told, taken)
 
 
-def _change(one: Regression) -> float:
-    return math.log1p(one.size) if one.is_relative else one.size
+def _taken_back(one: Regression, by: Regression) -> Regression:
+    return replace(one, status=RegressionStatus.FIXED, fixed_run=by.run, fixed_commit=by.commit)
 
 
-def _half(one: Regression) -> float:
-    low, high = one.interval or (one.size, one.size)
-    return (math.log1p(high) - math.log1p(low)) / 2 if one.is_relative else (high - low) / 2
+def _half(one: Found) -> float:
+    return (one.high - one.low) / 2
 
 
 def _crept(read: Input, changes: Changes) -> tuple[float, float, float] | None:

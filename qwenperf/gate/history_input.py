@@ -16,6 +16,9 @@ from qwenperf.schema.regressions import Form, Regression, RegressionStatus
 from qwenperf.schema.series import Point, Series
 from qwenperf.schema.times import utc
 
+_LEAST_SHARE = -1 + 2**-53
+"""A change to nothing, which no logarithm is."""
+
 MOST = 500
 """Points that are looked at, the last ones: a step of years ago is nobody's question, and time grows with them."""
 
@@ -24,13 +27,15 @@ MOST = 500
 class Input:
     """The points of a series that can be compared, in order; ``left_out`` counts the others.
 
-    ``restarts`` are places of accepted changes, ``since`` the place that drift is counted from.
+    ``restarts`` are places of accepted steps, ``drifts`` accepted drifts from place to place, and ``since`` the place
+    that drift is counted from.
     """
 
     series: Series
     points: tuple[Point, ...]
     left_out: int = 0
     restarts: tuple[int, ...] = ()
+    drifts: tuple[tuple[int, int, Regression], ...] = ()
     since: int = 0
 
     @cached_property
@@ -43,6 +48,16 @@ class Input:
         """What is looked at: logarithms where changes are shares."""
         raw = np.asarray([point.value for point in self.points], dtype=np.float64)
         return np.log(raw) if self.is_log else raw
+
+    @cached_property
+    def drifted(self) -> NDArray[np.float64]:
+        """What accepted drifts add to ``values``: left in them, they would be taken for a staircase of steps."""
+        places, added = np.arange(len(self.points)), np.zeros(len(self.points))
+        for start, end, one in self.drifts:
+            change = math.log1p(max(one.size, _LEAST_SHARE)) if one.is_relative else one.size
+            if one.is_relative == self.is_log:
+                added += change * np.clip((places - start) / (end - start), 0.0, 1.0)
+        return added
 
     @property
     def groups(self) -> list[int]:
@@ -78,13 +93,16 @@ def prepare(series: Series, known: Iterable[Regression] = (), released_at: str =
     accepted = [one for one in known if one.status is RegressionStatus.ACCEPTED and _is_of(one, series)]
     steps = {places[one.run] for one in accepted if one.form is Form.STEP and one.run in places}
     steps |= {place for place, point in enumerate(finite) if point.accepted}
-    drifts = [places[one.last_run] for one in accepted if one.form is Form.DRIFT and one.last_run in places]
+    ended = [one for one in accepted if one.form is Form.DRIFT and one.last_run in places]
+    # Of one whose beginning is out of sight nobody knows how much of it is in sight.
+    drifts = [(places[one.run], places[one.last_run], one) for one in ended if one.run in places]
     return Input(
         series=series,
         points=tuple(finite),
         left_out=len(series.points) - len(finite),
         restarts=tuple(sorted(place for place in steps if place > 0)),
-        since=max([released(finite, released_at), *drifts], default=0),
+        drifts=tuple(one for one in drifts if one[0] < one[1]),
+        since=max([released(finite, released_at), *(places[one.last_run] for one in ended)]),
     )
 
 

@@ -97,6 +97,26 @@ def test_what_is_taken_back_is_fixed():
     assert only(half).status is RegressionStatus.NEW
 
 
+@pytest.mark.parametrize("direction", [Direction.LOWER, Direction.HIGHER])
+def test_exact_numbers_that_come_back_are_fixed_whatever_their_size(direction):
+    """Shares are rounded, and nothing is left open in which that could hide; nearly back is not back."""
+    for other in range(4097, 12_000, 83):
+        good, bad = (4096, other) if direction is Direction.LOWER else (other, 4096)
+        there = {
+            levels: judge_series(series(np.repeat(levels, 6), kind=Kind.DETERMINISTIC, direction=direction)).regressions
+            for levels in ((good, bad, good), (good, bad, (good + bad) / 2, good), (good, bad, bad + (good - bad) / 2))
+        }
+        assert [[one.status for one in found] for found in there.values()] == [
+            [RegressionStatus.FIXED], [RegressionStatus.FIXED], [RegressionStatus.NEW],
+        ]  # fmt: skip
+
+
+def test_what_falls_by_more_than_a_share_can_say_is_fixed():
+    """Of 1 to 1e-20 the share is -1, which has no logarithm."""
+    one = only(judge_series(series(np.repeat([1e-20, 1.0, 1e-20], 6), kind=Kind.DETERMINISTIC)).regressions)
+    assert (one.status, one.fixed_run) == (RegressionStatus.FIXED, "r12")
+
+
 @pytest.mark.parametrize("kind", [Kind.TIMED, Kind.DETERMINISTIC])
 def test_a_better_environment_takes_no_code_back(kind):
     """What code made slower it must make faster again, however fast the new machine is."""
@@ -170,7 +190,22 @@ def test_drift_is_counted_from_the_release_and_anew_from_its_acceptance():
     assert one.size == pytest.approx(0.178, abs=0.04)
     assert found.crept[0] == pytest.approx(one.size)
     accepted = dataclasses.replace(one, status=RegressionStatus.ACCEPTED, last_run=f"r{COUNT - 3}")
-    assert all(each.form is not Form.DRIFT for each in judge_series(series(values), known=[accepted]).regressions)
+    assert not judge_series(series(values), known=[accepted]).regressions
+
+
+def test_an_accepted_drift_is_no_staircase_and_hides_no_step():
+    """What grew is left out of what is looked at, and nothing else; a step's level is the one before it."""
+    values = 0.01 * noise() * (1 + 0.003 * np.minimum(np.arange(COUNT), 90))
+    drift = only(judge_series(series(values[:91])).regressions)
+    assert drift.form is Form.DRIFT
+    accepted = dataclasses.replace(drift, status=RegressionStatus.ACCEPTED)
+    assert not judge_series(series(values), known=[accepted]).regressions
+    for place in (45, 105):
+        stepped = judge_series(series(values * (1 + 0.15 * at(place))), known=[accepted]).regressions
+        step = only(stepped)
+        assert (step.form, int(step.run[1:])) == (Form.STEP, pytest.approx(place, abs=2))
+        assert step.size == pytest.approx(0.15, abs=0.03)
+        assert step.before == pytest.approx(0.01 * (1 + 0.003 * min(place, 90)), rel=0.03)
 
 
 def test_steps_add_up_to_a_creep():

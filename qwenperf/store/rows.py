@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from qwenperf.errors import RecordError
-from qwenperf.gate.differences import environment_key
+from qwenperf.gate.differences import STABLE, environment_key
 from qwenperf.gate.environment import environment_class
 from qwenperf.schema.codec import from_json
 from qwenperf.schema.hints import show
@@ -25,6 +26,13 @@ They come from the evidence of a case and are no metrics of it.
 
 _UNREAD = ("verdicts", "findings")
 """Parts of a case that are none of its history; of the evidence only the roofline is."""
+
+_SOURCE = "source"
+"""Key under which a run says that another tool measured it."""
+
+_WAVERS = re.compile(r"volatile|ram|hz_\w+")
+"""What differs from boot to boot of one machine: asv's bytes of memory, and the clock of the moment, which
+pytest-benchmark also calls the advertised one where the processor's name has none."""
 
 _READINGS = "readings of the index"
 """Key under which the number of samples is kept where they were left out."""
@@ -110,7 +118,7 @@ def rows_of(run: RunRecord, folder: str, source: str = "") -> Rows:
         committed_at=commit["committed_at"],
         branch=commit["branch"],
         dirty=run.commit.get("dirty") is True,
-        environment=environment_key(run.environment),
+        environment=_environment(run),
         environment_class=environment_class(run.environment) if known else "",
         cases=len(run.cases),
         interrupted=run.interrupted,
@@ -118,6 +126,24 @@ def rows_of(run: RunRecord, folder: str, source: str = "") -> Rows:
     rows = Rows(run=stored, measured=measured, points=tuple(_points(run)))
     _check_text(rows, prefix)
     return rows
+
+
+def _environment(run: RunRecord) -> str:
+    """Return the key of a run's environment; of one that another tool measured all that is told of it counts.
+
+    Other tools have words of ours for other things: ``machine`` is a name to asv, and an architecture to
+    pytest-benchmark. By these alone different machines would be one.
+    """
+    is_ours = _SOURCE not in run.extra or not run.environment.keys() & {*STABLE}
+    return environment_key(run.environment if is_ours else {"told": _settled(run.environment)})
+
+
+def _settled(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _settled(one) if isinstance(one, Mapping) else one
+        for name, one in told.items()
+        if not _WAVERS.fullmatch(name)
+    }
 
 
 def moment(text: str, name: str = "time") -> float:

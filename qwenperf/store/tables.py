@@ -6,8 +6,11 @@ when the commit was made, or where that is unknown when the run was measured.
 
 from __future__ import annotations
 
-VERSION = 1
-"""Of the tables; another version of them is thrown away and made anew from the runs."""
+VERSION = 2
+"""Of the tables and of what is written into them; another version is left alone, and made anew from the runs.
+
+2: the environments of other tools' runs.
+"""
 
 CREATE = (
     """CREATE TABLE runs (

@@ -11,6 +11,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from qwenperf.cli.streams import say
 from qwenperf.errors import NothingMeasuredError, QwenperfError, nearest_advice
 from qwenperf.gate.differences import environment_differences
 from qwenperf.gate.history import Judged, judge_series
@@ -20,6 +21,7 @@ from qwenperf.schema.metrics import Direction
 from qwenperf.schema.records import RunRecord
 from qwenperf.schema.regressions import NOTE, Cause, Regression, RegressionsRecord, RegressionStatus, loads
 from qwenperf.stats.history_stale import Stale, stale
+from qwenperf.store.answers import OTHER_UNITS
 from qwenperf.store.rows import CANARIES
 from qwenperf.traces.diff import top_lines
 
@@ -47,13 +49,18 @@ class StaleSeries:
 
 
 def read_known(store: DirectoryStore) -> RegressionsRecord:
-    """Return the store's record of regressions; an empty one where there is none.
+    """Return the store's record of regressions, by the cases' present names; an empty one where there is none.
 
     Raises:
       RecordError: it is there and cannot be read.
     """
     data = store.read_note(NOTE)
-    return RegressionsRecord() if data is None else loads(data.decode("utf-8", "replace"), f"{store.url}/{NOTE}")
+    if data is None:
+        return RegressionsRecord()
+    record = loads(data.decode("utf-8", "replace"), f"{store.url}/{NOTE}")
+    # What was accepted of a case stays accepted when that is renamed.
+    known = (replace(one, case=store.aliases.name(one.case)) for one in record.regressions)
+    return replace(record, regressions=tuple(known))
 
 
 @contextmanager
@@ -106,12 +113,18 @@ def judge_all(
     now: str,
     least: int,
 ) -> tuple[Judged, ...]:
-    """Judge the histories, and drop what so many of them have by chance."""
+    """Judge the histories, and drop what so many of them have by chance.
+
+    Where a metric's unit has changed, its history begins with the unit of today: what was before is another series.
+    """
     judged = []
     for case, metric in names:
-        series = store.series(case, metric, window)
+        series = store.series(case, metric, window, latest_unit=True)
         if series.direction is Direction.NONE:
             continue
+        if other := series.extra.get(OTHER_UNITS):
+            told = f"{metric} of {case} is in {series.unit!r} now: {other} points in others are left out"
+            say(f"qwenperf: warning: {told}")
         canaries = [store.series(case, name, window) for name in CANARIES]
         judged.append(
             judge_series(series, canaries=canaries, known=known, released_at=released_at, found_at=now, least=least)

@@ -12,20 +12,33 @@ from qwenperf.schema.series import Point, Series
 Shape = tuple[str, str, str]
 """Unit, direction and kind."""
 
+OTHER_UNITS = "points in other units"
+"""Key under which a series says how many were left out."""
+
 
 def to_series(
-    case: str, metric: str, found: Mapping[int, tuple[str, ...]], rows: Sequence[Sequence[Any]], url: str
+    case: str,
+    metric: str,
+    found: Mapping[int, tuple[str, ...]],
+    rows: Sequence[Sequence[Any]],
+    url: str,
+    *,
+    latest_unit: bool = False,
 ) -> Series:
     """Return the series that ``rows`` (columns of ``tables.POINTS``) are; ``found`` names case and shape of each.
+
+    With ``latest_unit`` points in another unit than the newest's are left out, and counted in ``extra``.
 
     Raises:
       StoreError: the points are in two units.
     """
-    shapes: dict[Shape, None] = dict.fromkeys(_shape(found[row[0]]) for row in rows)
-    units = dict.fromkeys(shape[0] for shape in shapes)
-    if len(units) > 1:
+    units = [_shape(found[row[0]])[0] for row in rows]
+    if len(set(units)) > 1 and not latest_unit:
+        seen = " and ".join(map(repr, dict.fromkeys(units)))
         advice = "Ask for a part in one unit, by --since or --branch."
-        raise StoreError(f"{metric} of {case} is in {' and '.join(map(repr, units))} in {url}.", advice=advice)
+        raise StoreError(f"{metric} of {case} is in {seen} in {url}.", advice=advice)
+    kept = [row for row, unit in zip(rows, units, strict=True) if unit == units[-1]]
+    shapes: dict[Shape, None] = dict.fromkeys(_shape(found[row[0]]) for row in kept)
     unit, direction, kind = [*map(_shape, found.values()), *shapes][-1]
     return Series(
         case=case,
@@ -33,7 +46,8 @@ def to_series(
         unit=unit,
         direction=Direction(direction),
         kind=Kind(kind),
-        points=tuple(_point(row, found[row[0]][0], case) for row in rows),
+        points=tuple(_point(row, found[row[0]][0], case) for row in kept),
+        extra={OTHER_UNITS: len(rows) - len(kept)} if len(kept) < len(rows) else {},
     )
 
 

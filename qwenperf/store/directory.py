@@ -109,8 +109,8 @@ class DirectoryStore:
             self._cases = {case: sorted(set(names) - CANARIES.keys()) for case, names in sorted(found.items())}
         return self._cases
 
-    def series(self, case: str, metric: str, window: Window = _ALL) -> Series:
-        """Return one metric of one case over time; errors as ``Store.series``."""
+    def series(self, case: str, metric: str, window: Window = _ALL, *, latest_unit: bool = False) -> Series:
+        """Return one metric of one case over time; errors as ``Store.series``, and ``latest_unit`` as ``to_series``."""
         index = self._asked()
         names = self.aliases.names(case)
         found = index.series_of(names, metric)
@@ -118,7 +118,8 @@ class DirectoryStore:
             return self._nothing(names[0], metric)
         if len({kind[0] for kind in found.values()}) > 1:
             self._check_renamed(names[0], found)
-        return to_series(names[0], metric, found, index.points(list(found), window), self.url)
+        rows = index.points(list(found), window)
+        return to_series(names[0], metric, found, rows, self.url, latest_unit=latest_unit)
 
     def committed(self, prefix: str) -> list[tuple[str, float]]:
         """Return the commits that begin so, and when each was made in seconds since 1970."""

@@ -133,6 +133,32 @@ def test_an_accepted_regression_is_no_alarm(store, capsys):
         assert "f32 rotary" in out
 
 
+def test_what_was_accepted_of_a_case_stays_so_when_that_is_renamed(store, tmp_path, capsys):
+    """The acceptance goes on with the series: it is no new alarm under the new name."""
+    name = json.loads(ask(capsys, "--store", store, "--json")[1])["regressions"][0]["id"]
+    ask(capsys, "accept", name, "--reason", "f32 rotary", "--store", store)
+    (tmp_path / "pyproject.toml").write_text(f'[tool.qwenperf.aliases]\n"{CASE}" = "small/cached/b1"\n')
+    for _ in range(2):
+        code, out, _ = ask(capsys, "--store", store)
+        assert (code, "0 new regressions" in out) == (0, True)
+        assert f"accepted {name}: tpot_s of small/cached/b1" in out
+
+
+def test_a_unit_that_changed_once_hides_no_other_history(store, capsys):
+    """That of the metric begins with the unit of today, and it is said what is left out."""
+    for index, file in enumerate(sorted(store.glob("*/run.json"))):
+        document = json.loads(file.read_text())
+        value, unit = (1000.0, "ms") if index < 20 else (1.0, "s")
+        lag = {"value": value * (1 + (index >= STEP)), "unit": unit, "direction": "lower", "kind": "deterministic"}
+        document["cases"][0]["metrics"]["lag"] = lag
+        file.write_text(json.dumps(document))
+    code, out, err = ask(capsys, "--store", store, "--json")
+    found = {one["metric"]: one for one in json.loads(out)["regressions"]}
+    assert (code, found.keys()) == (1, {"tpot_s", "lag"})
+    assert (found["lag"]["before"], found["lag"]["after"]) == pytest.approx((1.0, 2.0))
+    assert f"lag of {CASE} is in 's' now: 20 points in others are left out" in err
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [({"environment": "0.12"}, "explained by the environment"), ({"roofline_factor": 1.1}, "explained by the machine")],

@@ -20,6 +20,8 @@ from qwenperf.settings import INCONCLUSIVE
 _OWN = ("logs/", "plugins/")
 """What a case leaves under a name of its own; the rest of a folder is of its run, and stays with it."""
 
+_MOST_TOLD = 3
+
 
 @click.command("merge")
 @click.argument("runs", nargs=-1, required=True, type=named_path)
@@ -44,10 +46,12 @@ def command(runs: tuple[Path, ...], budget_file: Path | None, *, as_json: bool, 
     project = find_project(Path.cwd())
     settings = project.settings(flags)
     budgets = find_budgets(project, budget_file)
-    sources = [source for _, source in read_sources(runs, traces=True)]
+    parts = list(read_sources(runs, traces=True))
+    sources = [source for _, source in parts]
     run = judge_run(merge_runs([source.record for source in sources]), budgets)
     folder = Path(settings.out) / run.id
     _write(folder, run, _together([source.files for source in sources]))
+    _warn_of_twins([place for place, _ in parts], Path(settings.out))
     with verdict_survives():
         if as_json:
             write_json({**to_json(run), "folder": str(folder)})
@@ -58,6 +62,16 @@ def command(runs: tuple[Path, ...], budget_file: Path | None, *, as_json: bool, 
             write((*run_report(run, places), Text(budgets_line(project, budget_file, budgets), no_wrap=True)))
     others = [case.extra["exit_code"] for case in run.cases if "exit_code" in case.extra]
     return exit_code(run, settings.inconclusive, others)
+
+
+def _warn_of_twins(parts: Sequence[Path], out: Path) -> None:
+    """Say which parts lie beside the whole: a history of that folder has each of their values twice."""
+    folders = (place if place.is_dir() else place.parent for place in parts)
+    beside = sorted({folder.name for folder in folders if folder.resolve().parent == out.resolve()})
+    more = f" and {len(beside) - _MOST_TOLD} more" if beside[_MOST_TOLD:] else ""
+    if beside:
+        named = f"{', '.join(beside[:_MOST_TOLD])}{more}"
+        say(f"qwenperf: warning: {named} lie in {out} too: a history of it has their values twice. Move them away.")
 
 
 def _together(parts: Sequence[Mapping[str, Path]]) -> dict[str, Path]:

@@ -239,6 +239,14 @@ def test_shards_are_merged_and_judged_as_a_whole(project):
     assert "is the merge of these runs, judged by other budgets. Remove that folder" in refused.stderr
 
 
+def test_shards_that_stay_beside_the_whole_are_named(project):
+    """A history of that folder would have each value twice; elsewhere they do no harm."""
+    places = [shard(project, name) for name in "ab"]
+    said = run("merge", places[0], "shards/shard-b/run.json", "--out", "shards").stderr
+    assert "warning: shard-a, shard-b lie in shards too" in said
+    assert "warning" not in run("merge", *places, "--out", "whole").stderr
+
+
 def test_a_case_that_no_shard_measured_is_missing(project):
     """Exit code 5: silence is not green."""
     shard(project, "a", declared=("a", "z"))

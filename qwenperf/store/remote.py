@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from qwenperf.store.sending import ChangedError, send_file
 
 _MOST = 10_000
 _ALL = Window()
+_WHOLE_HASH = re.compile("[0-9a-f]{16}")
+"""Of an environment: what a service compares with; a beginning of one is looked for here."""
 _PLACES = {"run": "runs", "comparison": "comparisons"}
 
 
@@ -82,9 +85,10 @@ class RemoteStore:
         found: list[StoredRun] = []
         cursor: str | None = None
         while window.last is None or len(found) < window.last:
-            page = self._get("/runs", limit=1000, cursor=cursor, branch=window.branch, environment=window.environment)
+            page = self._get("/runs", limit=1000, cursor=cursor, branch=window.branch, environment=_whole_hash(window))
             rows = [_stored(row) for row in page["runs"]]
-            found += [row for row in rows if window.since is None or row.at >= window.since.timestamp()]
+            here = [row for row in rows if row.environment.startswith(window.environment or "")]
+            found += [row for row in here if window.since is None or row.at >= window.since.timestamp()]
             cursor = page["next"]
             if cursor is None or (window.since is not None and rows and rows[-1].at < window.since.timestamp()):
                 break
@@ -128,7 +132,7 @@ class RemoteStore:
           StoreError: the window has more points than one answer holds.
         """
         since = None if window.since is None else window.since.isoformat()
-        asked = {"branch": window.branch, "environment": window.environment, "start": since}
+        asked = {"branch": window.branch, "environment": _whole_hash(window), "start": since}
         try:
             found = self._get("/series/window", case=case, metric=metric, limit=_MOST, **asked)
         except RefusedError as error:
@@ -139,7 +143,7 @@ class RemoteStore:
             raise UnknownNameError(kind, name, names) from None
         if found["buckets"]:
             raise StoreError(f"the window has {found['total']} points.", advice="Ask for less, with --since.")
-        points = [_point(row) for row in found["points"]]
+        points = [_point(row) for row in found["points"] if row["environment"].startswith(window.environment or "")]
         return Series(
             case=case,
             metric=metric,
@@ -151,6 +155,11 @@ class RemoteStore:
 
     def _get(self, path: str, **query: str | int | None) -> Any:
         return self._service.ask("GET", f"{self._base}{path}", query=query).json()
+
+
+def _whole_hash(window: Window) -> str | None:
+    """Return the environment that a service is asked for; ``None`` where it is to tell of all."""
+    return window.environment if window.environment and _WHOLE_HASH.fullmatch(window.environment) else None
 
 
 def _place(record: Mapping[str, Any]) -> str:

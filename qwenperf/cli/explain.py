@@ -16,6 +16,7 @@ from qwenperf.gate.speed import pair_estimates
 from qwenperf.lab.run_folder import session_name
 from qwenperf.report.explained import explain
 from qwenperf.report.pairs_svg import pairs_svg
+from qwenperf.report.series_scale import printable
 from qwenperf.schema.codec import comparison_loads
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import Outcome
@@ -40,7 +41,7 @@ def command(comparison: Path, as_json: bool, **flags: Any) -> int:  # noqa: FBT0
     if as_json:
         write_json({"verdicts": told, "svg": files})
     else:
-        write_lines(line for lines in told.values() for line in (*lines, ""))
+        write_lines(printable(line) for lines in told.values() for line in (*lines, ""))
         write_lines(files)
     return 0
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from qwenperf.report.history import BETTER, columns, notes, rows
-from qwenperf.report.html import templates
+from qwenperf.report.html import templates, written
 from qwenperf.report.html_blocks import Column, Table
 from qwenperf.report.series_scale import counted, environments_of
 from qwenperf.report.series_svg import series_svg, shape_of
 from qwenperf.schema.series import Series
-
-_CONTROL = re.compile(r"[^\n\t -~\xa0-\U0010ffff]|[\ud800-\udfff]")
-"""Letters that no page may hold, and half characters, which no file can."""
 
 
 def history_page(store: str, shown: Sequence[tuple[Series, Sequence[int]]]) -> str:
@@ -24,7 +20,7 @@ def history_page(store: str, shown: Sequence[tuple[Series, Sequence[int]]]) -> s
     environment, style, policy = templates()
     views = [_view(series, changes) for series, changes in shown]
     page = environment.get_template("history.html")
-    return _CONTROL.sub("?", page.render(store=store, views=views, style=style, policy=policy)) + "\n"
+    return written(page.render(store=store, views=views, style=style, policy=policy))
 
 
 def _view(series: Series, changes: Sequence[int]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ from qwenperf.report.html_stream import HEIGHT, WIDTH
 from qwenperf.report.html_words import FILTERS
 from qwenperf.schema.comparison import ComparisonRecord
 from qwenperf.schema.records import RunRecord
+
+_CONTROL = re.compile(r"[^\n\r\t -~\xa0-\U0010ffff]|[\ud800-\udfff]")
+"""Letters that no page may hold, and half characters, which no file can."""
 
 NAME = "report.html"
 """What the page is called beside its record."""
@@ -71,8 +75,13 @@ def _page(template: str, record: RunRecord | ComparisonRecord, place: Place, **k
     environment, style, policy = templates()
     page = environment.get_template(template)
     links = {name: place.href(name) for name in (place.record, "logs", "plugins/profile") if name}
-    chart = {"width": WIDTH, "height": HEIGHT}
-    return page.render(record=record, place=place, links=links, style=style, policy=policy, chart=chart, **known) + "\n"
+    known |= {"style": style, "policy": policy, "chart": {"width": WIDTH, "height": HEIGHT}}
+    return written(page.render(record=record, place=place, links=links, **known))
+
+
+def written(page: str) -> str:
+    """Return a page as a file can hold it."""
+    return _CONTROL.sub("?", page) + "\n"
 
 
 @functools.cache

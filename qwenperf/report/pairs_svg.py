@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
+from qwenperf.report.series_scale import printable
+
 _WIDTH, _HEIGHT, _PAD, _FOOT = 420, 160, 34, 12
 
 
@@ -16,7 +18,7 @@ def pairs_svg(
 
     Colours follow the page (``currentColor``), so that it reads in the dark too; a description says the same in words.
     """
-    differences = [math.expm1(value) for value in log_ratios]
+    title, differences = printable(title), [math.expm1(value) for value in log_ratios]
     shown = [*differences, margin, low or 0.0, high or 0.0, 0.0, 0.01, -0.01]
     bottom, top = 1.1 * min(shown), 1.1 * max(shown)
     ends = f"{min(differences, default=0):+.1%} and {max(differences, default=0):+.1%}"

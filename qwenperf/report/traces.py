@@ -11,6 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from qwenperf import units
+from qwenperf.report.series_scale import printable
 from qwenperf.schema.records import Roofline
 from qwenperf.traces import graphs
 from qwenperf.traces.diff import HOST_GAP, REQUESTS, STEPS, Change, Kind, TraceDiff, of, signed
@@ -41,7 +42,7 @@ def trace_report(
       RecordError: the summary is none, or shows nothing.
     """
     seen = per_token(summary)
-    yield Text(case, style="bold")
+    yield Text(printable(case), style="bold")
     yield from step_lines(summary, seen, timed_s, timed)
     yield _line(f"{'time/token':>10} {'share':>5}  what", "bold")
     for name, seconds in {**seen.categories, HOST_GAP: seen.gap_s}.items():
@@ -121,7 +122,7 @@ def roofline_share(raw: Mapping[str, Any], row: Row, roofline: Roofline | None) 
 
 def diff_report(base: str, head: str, found: TraceDiff, *, top: int) -> Iterator[Text]:
     """Yield what changed between two traces, what explains most first."""
-    yield Text(base if base == head else f"{base} -> {head}", style="bold")
+    yield Text(printable(base if base == head else f"{base} -> {head}"), style="bold")
     sides = f"{units.seconds(found.base_s)} -> {units.seconds(found.head_s)}"
     yield _line(f"a token in the traces: {sides} ({signed(found.difference_s)})")
     yield from _reconciliation(found)
@@ -182,7 +183,7 @@ def run_lines(runs: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
 
 
 def _line(text: str, style: str = "") -> Text:
-    return Text(text, style=style, no_wrap=True)
+    return Text(printable(text), style=style, no_wrap=True)
 
 
 def _share(part: float, whole: float) -> str:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from qwenperf.cli import main
 from qwenperf.cli.explain import _told
 from qwenperf.errors import UnknownNameError
+from qwenperf.schema.codec import dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, SideRecord
 from qwenperf.schema.records import Outcome, Verdict
 
@@ -42,3 +44,18 @@ def test_a_gate_that_is_none_is_refused():
     """A part of a name is none."""
     with pytest.raises(UnknownNameError, match="unknown gate 'size'"):
         gates("size")
+
+
+def test_what_a_stranger_s_comparison_says_steers_no_terminal(tmp_path, capsys):
+    """It is shown, and does nothing; nor does half a character end the command."""
+    evil = "\x1b]0;x\x07\ud800\r"
+    verdict = Verdict(gate="tokens", outcome=Outcome.FAIL, summary=evil, detail=(evil,), advice=evil)
+    case = ComparedCase(id=f"a{evil}", verdicts=(verdict,))
+    file = tmp_path / "comparison.json"
+    file.write_text(dumps(ComparisonRecord(id="c", created_at="", base=SIDE, head=SIDE, cases=(case,))))
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", str(file)])
+    lines = capsys.readouterr().out.split("\n")
+    assert ended.value.code == 0
+    assert [line for line in lines if not line.isprintable()] == []
+    assert lines[0] == "a?]0;x???, gate tokens: fail."

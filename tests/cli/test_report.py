@@ -60,6 +60,14 @@ def test_a_run_is_named_by_its_folder_or_its_record(folder, call, name):
     assert f"qwenperf trace open {folder}" in page
 
 
+def test_half_a_character_in_a_record_costs_no_page(folder, call):
+    """JSON can hold it, and no file can."""
+    file = folder / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"suite": "half \ud800"}))
+    assert call(folder)[0] == 0
+    assert "half ?" in (folder / "report.html").read_text("utf-8")
+
+
 def test_a_comparison_is_known_by_its_record(compared, call, tmp_path):
     """By its name, or under another by what it says of itself; the document has the first sentence."""
     code, out, _ = call(compared, "--json")

@@ -100,6 +100,15 @@ def test_whatever_a_record_holds_stays_text(samples, parse, kind):
 
 
 @both
+def test_a_page_can_be_written_whatever_letters_a_record_has(samples, parse, kind):
+    """Half a character is none that a file can hold, and a page holds no letter that steers something."""
+    record = dataclasses.replace(samples.run() if kind == "run" else samples.comparison(), id="\ud800\x00\x1b[31m\x9bä")
+    page = run_page(record) if kind == "run" else comparison_page(record)
+    assert parse(page.encode().decode()).one("h1").text.endswith("???[31m?ä")
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", page)
+
+
+@both
 def test_a_page_is_the_same_from_the_saved_record(samples, pages, kind):
     """What is written after measuring can be made again."""
     record = samples.run() if kind == "run" else samples.comparison()

@@ -79,3 +79,15 @@ def test_a_run_is_one_line_however_long_its_path():
     run = {"path": "p" * 200, "sessions": ["a", "b"], "bytes": 1500, "suite": "smoke", "problem": "no run.json"}
     text = render(run_lines([{**run, "under_way": True, "killed": 2}]))
     assert text.splitlines()[1] == f"     2  1.50 kB  {'p' * 200}  smoke, no run.json, under way, 2 killed captures"
+
+
+def test_no_trace_steers_a_terminal():
+    """Names of cases and operations come from anywhere; half a character is none that a terminal can be sent."""
+    evil, seen = "\x1b]0;x\x07\ud800", summary()
+    seen["operations"] = [{**row, "name": evil, "source": evil} for row in seen["operations"]]
+    seen["categories"] = {evil: {"wall_s": 0.004}}
+    shown = trace_report(evil, seen, roofline=ROOFLINE, timed_s=None, top=5)
+    compared = diff_report(evil, "head", diff(summary(), seen), top=5)
+    lines = [line.plain for line in (*shown, *compared)]
+    assert [line for line in lines if not line.isprintable()] == []
+    assert any("?]0;x" in line for line in lines)

@@ -88,6 +88,15 @@ class EnvironmentUnfitError(QwenperfError):
     exit_code = 4
 
 
+class MachineBusyError(EnvironmentUnfitError):
+    """Another measurement runs on this machine, and did so for as long as this one may wait; says which."""
+
+    default_advice = (
+        "Two at once would time each other: wait for it, or end it (its lock goes with it). "
+        "QWENPERF_LOCK_WAIT=SECONDS waits longer."
+    )
+
+
 class MeasurementError(QwenperfError):
     """A case was started and gave no usable measurement (crash, time limit, void windows)."""
 

@@ -21,10 +21,10 @@ TABLES = ("budgets", "quarantine", "aliases")
 """Keys of ``[tool.qwenperf]`` that other rooms read."""
 
 FOREIGN_VARIABLES = (
-    "QWENPERF_ASV_ONLY", "QWENPERF_CACHE", "QWENPERF_DATABASE", "QWENPERF_FILES", "QWENPERF_PROJECT",
-    "QWENPERF_SERVICE", "QWENPERF_SPOOL", "QWENPERF_TOKEN", "QWENPERF_URL",
+    "QWENPERF_ASV_ONLY", "QWENPERF_CACHE", "QWENPERF_DATABASE", "QWENPERF_FILES", "QWENPERF_LOCK",
+    "QWENPERF_LOCK_WAIT", "QWENPERF_PROJECT", "QWENPERF_SERVICE", "QWENPERF_SPOOL", "QWENPERF_TOKEN", "QWENPERF_URL",
 )  # fmt: skip
-"""Variables with our prefix that are no settings of a run: where downloads are kept, and where runs are sent."""
+"""Variables with our prefix that are no settings of a run: where downloads and locks are, and where runs are sent."""
 
 
 @dataclass(frozen=True, kw_only=True)

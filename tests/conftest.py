@@ -2,7 +2,10 @@
 
 import os
 import signal
-from collections.abc import Callable
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
@@ -52,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("markexpr")
     if chosen != "perf":
         install_import_hook(CHECKED, "beartype.beartype")
+        measure_beside_others(config)
     # A shell's background job starts with Ctrl-C switched off, and tests that interrupt would wait for ever.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -59,6 +63,13 @@ def pytest_configure(config: pytest.Config) -> None:
     hands_out = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if "not slow" in chosen and not hands_out:
         compile_quickly()
+
+
+def measure_beside_others(config: pytest.Config) -> None:
+    """Give this process a lock on measuring of its own: workers side by side measure, and nobody believes the times."""
+    folder = tempfile.TemporaryDirectory(prefix="qwenperf-lock-")
+    os.environ["QWENPERF_LOCK"] = folder.name
+    config.add_cleanup(folder.cleanup)
 
 
 def compile_quickly() -> None:
@@ -91,6 +102,46 @@ def sessions_inside_stand_alone(request: pytest.FixtureRequest, monkeypatch: pyt
     """Let a pytest session inside a test time things although this one may be a worker among others."""
     if "pytester" in request.fixturenames:
         monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+
+
+MEASURES = """
+import os, sys
+from qwenperf.measure.measuring_lock import HANDED_DOWN, one_measurement
+with one_measurement():
+    print(os.environ[HANDED_DOWN], flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def measure_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+    """Start processes that measure, one line on stdout once they do, until one comes in."""
+    command = tmp_path / "qwenperf"
+    command.write_text(MEASURES)
+    (tmp_path / "lock").mkdir()
+    monkeypatch.setenv("QWENPERF_LOCK", str(tmp_path / "lock"))
+    started: list[subprocess.Popen[str]] = []
+
+    def start() -> subprocess.Popen[str]:
+        words, pipe = [sys.executable, str(command), "compare", "main"], subprocess.PIPE
+        started.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
+
+
+@pytest.fixture
+def measured_beside(
+    measure_apart: Callable[[], subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> subprocess.Popen[str]:
+    """Another process that measures on this machine now; this one may not wait for it."""
+    process = measure_apart()
+    process.stdout.readline()
+    monkeypatch.setenv("QWENPERF_LOCK_WAIT", "0")
+    return process
 
 
 @pytest.fixture(scope="session")

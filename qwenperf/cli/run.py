@@ -151,7 +151,7 @@ def _measure(
         # Who names a number of trials gets that number.
         steady_least_s=STEADY_LEAST_S if settings.trials is None else 0.0,
     )
-    with discarded_if_unfit(folder), interrupts(), under_way(folder.path), progress() as listener:
+    with discarded_if_unfit(folder.record), interrupts(), under_way(folder.path), progress() as listener:
         run = run_cases(
             new_run(folder, suite, cases, describe_commit(Path.cwd())),
             cases,
@@ -161,7 +161,7 @@ def _measure(
             judge=lambda seen: explain_since(judge_run(seen, budgets), earlier.before),
         )
     if (refused := refusal(run)) is not None:
-        discard(folder)
+        discard(folder.path)
         raise refused
     page = keep_page(run, folder.record)
     traces = str(folder.path / "plugins" / "profile")

@@ -12,6 +12,7 @@ from qwenperf.decode.engine import EngineFacts, SizedEngine
 from qwenperf.lab import metrics as formulas
 from qwenperf.lab.prompts import other_prompts
 from qwenperf.lab.request import Request, measure_request
+from qwenperf.measure.measuring_lock import one_measurement
 from qwenperf.schema.records import CaseRecord, Metric, StreamEvidence
 
 _OF_DECODING = ("tpot_s", "decode_tokens_per_s", "mbu", "mfu")
@@ -26,6 +27,7 @@ class Asked:
     spec: Mapping[str, Any]
 
 
+@one_measurement()
 def measure_in_turn(asked: Sequence[Asked], *, trials: int) -> list[CaseRecord]:
     """Measure all of ``asked`` once, then all again, ``trials`` times; return one record for each, tokens unchecked.
 

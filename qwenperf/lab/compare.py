@@ -18,9 +18,10 @@ from qwenperf.gate.excuses import Excuse, excuse
 from qwenperf.gate.speed import decide_cases, pair_estimates
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import AfterRound, PairOptions, Pairs
-from qwenperf.lab.run_folder import new_run_id, write_text, writing
+from qwenperf.lab.run_folder import discarded_if_unfit, new_run_id, write_text, writing
 from qwenperf.lab.sides import Side
 from qwenperf.measure.capture_folder import under_way
+from qwenperf.measure.measuring_lock import one_measurement
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, SideEvidence
 from qwenperf.schema.reading import decode
@@ -29,6 +30,8 @@ from qwenperf.stats.confirm import CONFIRM
 from qwenperf.stats.sequential import Decision
 from qwenperf.stats.spending import LEAST_PAIRS, Plan
 from qwenperf.workloads.case import Case
+
+FILE = "comparison.json"
 
 
 class Listener(Protocol):
@@ -89,29 +92,39 @@ class Comparison:
         )  # fmt: skip
 
     def run(self) -> ComparisonRecord:
-        """Measure until every case is decided or the plan ends; an interrupt keeps what there is."""
+        """Measure until every case is decided or the plan ends; an interrupt keeps what there is.
+
+        Raises:
+          MachineBusyError: something else is measured on this machine; the folder is removed.
+        """
         with writing(Path(tempfile.gettempdir())):
             programs = tempfile.TemporaryDirectory(prefix="qwenperf-pairs-", ignore_cleanup_errors=True)
-        with programs as place, under_way(self.folder):
+        with discarded_if_unfit(self.folder / FILE), programs as place, under_way(self.folder):
             self._pairs.cache = Path(place)
             self._stages()
             self._keep()
         return self._record
 
     def _stages(self) -> None:
-        """Measure and decide, then confirm what would fail."""
+        """Measure once the machine is free; an interrupt ends the waiting too."""
         try:
-            if self.until is not None:
-                self._measure_until(self.until)
-                return
-            self._decide(self.plan, stage=1)
-            failed = {name for name, one in self.stages.get(1, {}).items() if one.outcome is Outcome.FAIL}
-            if failed:
-                # Alone and on fresh pairs: what the first stage saw may have been the machine's.
-                self._pairs.cases = [case for case in self.inventory.shared if case.id in failed]
-                self._decide(CONFIRM, stage=2)
+            with one_measurement():
+                self._begun = time.monotonic()
+                self._measure_stages()
         except KeyboardInterrupt:
             self._record = replace(self._record, interrupted=True)
+
+    def _measure_stages(self) -> None:
+        """Measure and decide, then confirm what would fail."""
+        if self.until is not None:
+            self._measure_until(self.until)
+            return
+        self._decide(self.plan, stage=1)
+        failed = {name for name, one in self.stages.get(1, {}).items() if one.outcome is Outcome.FAIL}
+        if failed:
+            # Alone and on fresh pairs: what the first stage saw may have been the machine's.
+            self._pairs.cases = [case for case in self.inventory.shared if case.id in failed]
+            self._decide(CONFIRM, stage=2)
 
     def _decide(self, plan: Plan, *, stage: int) -> None:
         """Measure pairs up to each look of ``plan`` until all cases of the stage are decided."""
@@ -193,7 +206,7 @@ class Comparison:
             findings=(),
         )
         self._record = excuse(judge_comparison(record, self.stages), self.excuses, datetime.now(UTC).date())
-        write_text(self.folder / "comparison.json", dumps(self._record))
+        write_text(self.folder / FILE, dumps(self._record))
 
     def _compared(self, case: Case) -> ComparedCase:
         base, head = (_evidence(self._pairs.evidence[side].get(case.id)) for side in ("base", "head"))

@@ -27,6 +27,7 @@ from qwenperf.lab.trace import trace_steps
 from qwenperf.measure import memory
 from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
+from qwenperf.measure.measuring_lock import one_measurement
 from qwenperf.schema.records import CaseRecord, Roofline, metric
 from qwenperf.workloads.case import Workload
 
@@ -44,6 +45,7 @@ def _ignore(_: object) -> None:
     """Stand in for a caller who does not want to know."""
 
 
+@one_measurement()
 def measure_engine(
     engine: Engine,
     workload: Workload,
@@ -85,6 +87,7 @@ def measure_engine(
 
     Raises:
       MeasurementError: a request or a stream returned something that is no answer.
+      MachineBusyError: something else is measured on this machine.
       QwenperfError: whatever the engine refuses on purpose (capacity, tokens).
     """
     options = options or Options()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle
@@ -24,6 +24,7 @@ from qwenperf.lab.found import PHASES
 from qwenperf.measure import environment, memory
 from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
+from qwenperf.measure.measuring_lock import one_measurement
 from qwenperf.schema.records import CaseRecord, Evidence, Metric, ProgramFacts, metric
 from qwenperf.workloads.whole import whole_number
 
@@ -65,7 +66,7 @@ def measure_step(
     Raises:
       UsageError: too few calls, a number that is none, arguments that were given up, a result without the carried
         state, or one of plain Python or numpy: nothing of it is compiled.
-      EnvironmentUnfitError: JAX is set to debug, and donates nothing then.
+      EnvironmentUnfitError: JAX is set to debug, and donates nothing then; or something else is measured here.
     """
     environment.check_fit()
     carried = carried_step(step, carry, name)
@@ -73,7 +74,7 @@ def measure_step(
     if tokens_per_call is not None:
         tokens_per_call = whole_number("tokens_per_call", tokens_per_call, least=1)
     runs = _Runs.of(carried, args, calls)
-    with CompileLog() as log, _told_by_the_gate():
+    with one_measurement() if trials else nullcontext(), CompileLog() as log, _told_by_the_gate():
         try:
             _watch(runs, log)
             samples_s, voids = _time(runs, log, trials)

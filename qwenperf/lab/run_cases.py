@@ -24,6 +24,7 @@ from qwenperf.lab.process import (
     settings_of,
 )
 from qwenperf.lab.run_folder import RunFolder, session_name, write_text
+from qwenperf.measure.measuring_lock import one_measurement
 from qwenperf.schema.codec import case_loads, dumps
 from qwenperf.schema.records import CaseRecord, Finding, RunRecord, Severity, Status
 from qwenperf.workloads.case import Case
@@ -60,6 +61,7 @@ def new_run(folder: RunFolder, suite: str, cases: Sequence[Case], commit: Mappin
     )
 
 
+@one_measurement()
 def run_cases(
     run: RunRecord,
     cases: Sequence[Case],
@@ -73,11 +75,11 @@ def run_cases(
     """Measure ``cases`` one after another and return the judged run.
 
     ``run.json`` is rewritten, judged, after each case. An interrupt ends the run: what was measured is kept and the
-    record says ``interrupted``.
+    record says ``interrupted``. Nothing is written before the machine is free.
 
     Raises:
       OutputError: the folder cannot be written to any more.
-      EnvironmentUnfitError: JAX does not start here, or is told to debug.
+      EnvironmentUnfitError: JAX does not start here, or is told to debug, or something else is measured here.
     """
     write_text(folder.record, dumps(run))
     for number, case in enumerate(cases, start=1):

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from qwenperf.errors import EnvironmentUnfitError, OutputError
+from qwenperf.errors import EnvironmentUnfitError, OutputError, QwenperfError
 
 _NAME_LIMIT = 120
 _CREATE_TRIES = 100
@@ -75,18 +75,19 @@ def create_run_folder(out: Path, now: datetime) -> RunFolder:
     raise OutputError(f"cannot find a free run id below {out}.")
 
 
-def discard(folder: RunFolder) -> None:
-    """Remove the folder of a run in which nothing was measured; what cannot be removed stays."""
-    shutil.rmtree(folder.path, ignore_errors=True)
+def discard(folder: Path) -> None:
+    """Remove a folder in which nothing was measured; what cannot be removed stays."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def discarded_if_unfit(folder: RunFolder) -> Iterator[None]:
-    """Remove ``folder`` where the block finds that nothing can be measured here."""
+def discarded_if_unfit(record: Path) -> Iterator[None]:
+    """Remove the folder of ``record`` where nothing can be measured here, or the block ends before that is written."""
     try:
         yield
-    except EnvironmentUnfitError:
-        discard(folder)
+    except (KeyboardInterrupt, QwenperfError) as error:
+        if isinstance(error, EnvironmentUnfitError) or not record.exists():
+            discard(record.parent)
         raise
 
 

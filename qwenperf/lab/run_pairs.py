@@ -16,6 +16,7 @@ from qwenperf.errors import MeasurementError
 from qwenperf.gate.comparison import TOO_MANY_BROKEN
 from qwenperf.lab.side_command import run_side, value_of
 from qwenperf.lab.sides import Side
+from qwenperf.measure.measuring_lock import one_measurement
 from qwenperf.schema.metrics import Direction, lookup
 from qwenperf.schema.records import Json, Outcome, RunRecord
 from qwenperf.stats.confirm import CONFIRM
@@ -91,6 +92,7 @@ class RunPairs:
     pairs: list[RunPair] = field(default_factory=list)
     stages: dict[int, dict[str, Decision]] = field(default_factory=dict)
 
+    @one_measurement()
     def run(self) -> dict[Key, Judged]:
         """Measure, decide, and confirm what would fail; a key of which too little was measured is left out.
 
@@ -108,6 +110,7 @@ class RunPairs:
             if _name(key) in self.stages.get(1, {})
         }
 
+    @one_measurement()
     def until(self, enough: Callable[[Sequence[float]], bool], most: int) -> list[float]:
         """Measure pairs until the log ratios of the one key are ``enough``, ``most`` at most; return them.
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from qwenperf.errors import MeasurementError, RecordError
 from qwenperf.lab.sides import Side
+from qwenperf.measure.measuring_lock import one_measurement
 from qwenperf.schema.codec import loads
 from qwenperf.schema.records import CaseRecord, RunRecord, Status
 
@@ -65,6 +66,7 @@ def check_package(side: Side, limit_s: float = 120.0) -> None:
         raise MeasurementError(f"{side.label} holds no package qwenperf: it would come from {done.stdout.strip()}.")
 
 
+@one_measurement()
 def run_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S, *, traced: bool = False) -> RunRecord:
     """Return the run that the side's own code makes of ``arguments`` of ``qwenperf run``, without traces.
 

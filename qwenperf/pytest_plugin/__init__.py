@@ -7,7 +7,9 @@ turns verdicts into passes, failures and warnings of pytest.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 from qwenperf.errors import QwenperfError
 from qwenperf.measure.default_platform import default_platform
+from qwenperf.measure.measuring_lock import told_by
 from qwenperf.pytest_plugin.checks import Checks
 from qwenperf.pytest_plugin.globs import Ran, names_tests, unmatched
 from qwenperf.pytest_plugin.marks import MARKER, read_marks
@@ -145,5 +148,18 @@ def qwenperf(request: pytest.FixtureRequest) -> Iterator[Checks]:
     marks = read_marks(request.node, inconclusive=request.config.getoption("--qwenperf-inconclusive"))
     recorded = request.config.stash[_RECORDED]
     checks = Checks(recorded=recorded, test=request.node.nodeid, root=request.config.rootpath, marks=marks)
-    yield checks
+    with told_by(_aloud(request.config)):
+        yield checks
     checks.close()
+
+
+def _aloud(config: pytest.Config) -> Callable[[str], None]:
+    """Return what tells people a line at once: what pytest captures is shown when a test is over, if it failed."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+
+    def say(line: str) -> None:
+        with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+            sys.stderr.write(f"\nqwenperf: {line}\n")
+            sys.stderr.flush()
+
+    return say

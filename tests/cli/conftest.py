@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+LOCK = "QWENPERF_LOCK"
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -36,8 +38,8 @@ def command(*arguments):
 
 
 def environ(**more):
-    """Return an environment without settings of ours, whose caches are as they are."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("QWENPERF_")}
+    """Return an environment without settings of ours, whose caches and lock are as they are."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("QWENPERF_") or name == LOCK}
     return kept | {"JAX_PLATFORMS": "cpu"} | more
 
 

@@ -13,7 +13,6 @@ from qwenperf.errors import UsageError
 from qwenperf.workloads.factory import is_factory
 
 if TYPE_CHECKING:
-    from qwenperf.lab.own_tree import OwnTree
     from qwenperf.lab.sides import Side
 
 _NAME_IT = "Name one of yours that lies in this repository: --engine mypackage.module:make."
@@ -43,32 +42,43 @@ def with_own_engines(sides: tuple[Side, Side], engines: Sequence[str], flags: Ma
     return made
 
 
-def _revisions(sides: tuple[Side, Side], engines: Sequence[str], suite: str | None) -> tuple[Side, Side]:
-    """Return two revisions of somebody's, or refuse engines that both of them would have in common."""
+def refuse_ours(engines: Sequence[str], suite: str | None, *, holder: str, sharing: str) -> None:
+    """Refuse engines that are ours where ``holder`` is somebody's revision: all those ``sharing`` would have the same.
+
+    Raises:
+      UsageError: one is ours, or none is named; says what to name.
+    """
     from qwenperf.cli.select import check_engine
-    from qwenperf.lab.own_tree import own_tree
-    from qwenperf.lab.revisions import Repository, holds_package, own_code
 
     for engine in engines:
         check_engine(engine)
     ours = [f"--suite {suite}"] if suite else [engine for engine in engines if not is_factory(engine)]
     if ours or not engines:
-        without = next(side for side in sides if not holds_package(side.root))
         raise UsageError(
-            f"{without.name} ({without.label}) holds no package qwenperf: both revisions would have the same "
-            f"{ours[0] if ours else 'engine'}, the installed one.",
+            f"{holder} holds no package qwenperf: {sharing} would have the same {ours[0] if ours else 'engine'}, the "
+            "installed one.",
             advice=_NAME_IT,
         )
-    checkout, package = Repository.find(Path.cwd()).root, own_code(package_root())
-    trees = [own_tree(side.root, checkout, Path.cwd(), engines) for side in sides]
-    first, second = (replace(_with_tree(side, tree), root=package) for side, tree in zip(sides, trees, strict=True))
-    return first, second
+
+
+def _revisions(sides: tuple[Side, Side], engines: Sequence[str], suite: str | None) -> tuple[Side, Side]:
+    """Return two revisions of somebody's, or refuse engines that both of them would have in common."""
+    from qwenperf.lab.own_sides import OwnSides
+    from qwenperf.lab.revisions import Repository, holds_package, own_code
+
+    without = next(side for side in sides if not holds_package(side.root))
+    refuse_ours(engines, suite, holder=f"{without.name} ({without.label})", sharing="both revisions")
+    own = OwnSides(
+        checkout=Repository.find(Path.cwd()).root, here=Path.cwd(), engines=tuple(engines),
+        package=own_code(package_root()),
+    )  # fmt: skip
+    return own.side(sides[0]), own.side(sides[1])
 
 
 def _this_code(sides: tuple[Side, Side], engines: Sequence[str]) -> tuple[Side, Side]:
     """Return both sides with a copy of this checkout where it holds the engines, as `compare` of revisions does."""
     from qwenperf.lab.commit import describe_commit
-    from qwenperf.lab.own_tree import own_tree
+    from qwenperf.lab.own_sides import OwnSides
     from qwenperf.lab.revisions import Repository, holds_package
 
     if not engines or not all(map(is_factory, engines)):
@@ -77,17 +87,9 @@ def _this_code(sides: tuple[Side, Side], engines: Sequence[str]) -> tuple[Side, 
         repository = Repository.find(Path.cwd())
     except UsageError:  # no repository: found as the other commands find them
         return sides
-    if holds_package(repository.root) or not own_tree(repository.root, repository.root, Path.cwd(), engines).is_whole():
+    own = OwnSides(checkout=repository.root, here=Path.cwd(), engines=tuple(engines), package=sides[0].root)
+    if holds_package(repository.root) or not own.tree(repository.root).is_whole():
         return sides
-    tree = own_tree(repository.snapshot(), repository.root, Path.cwd(), engines)
-    commit = describe_commit(repository.root)
-    first, second = (replace(_with_tree(side, tree), commit=commit) for side in sides)
+    snapshot, commit = repository.snapshot(), describe_commit(repository.root)
+    first, second = (own.side(replace(side, root=snapshot, commit=commit)) for side in sides)
     return first, second
-
-
-def _with_tree(side: Side, tree: OwnTree) -> Side:
-    from qwenperf.lab.revisions import compile_tree
-
-    for folder in tree.folders:
-        compile_tree(folder, side.python, [*tree.packages, *(f"{name}.py" for name in tree.packages)])
-    return replace(side, tree=tree)

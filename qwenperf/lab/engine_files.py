@@ -43,6 +43,22 @@ def engine_files(side: Side, engines: Sequence[str]) -> dict[str, str]:
     return {engine: seen["file"] for engine, seen in told.items() if engine not in errors}
 
 
+def engine_file(side: Side, engine: str) -> str:
+    """Return the file of the module of ``engine`` in the tree of ``side``.
+
+    Raises:
+      EnvironmentUnfitError: it is imported from elsewhere; says from where.
+      UsageError: it does not import, or has no such function; says why.
+      MeasurementError: the side's process does not answer.
+    """
+    seen = _ask(side, [engine])[engine]
+    if "error" not in seen:
+        return str(seen["file"])
+    if seen["exit_code"] == EnvironmentUnfitError.exit_code:
+        raise EnvironmentUnfitError(seen["error"])
+    raise UsageError(seen["error"], advice=_FILES)
+
+
 def _ask(side: Side, engines: Sequence[str]) -> Mapping[str, Any]:
     if side.tree is None:
         return {}

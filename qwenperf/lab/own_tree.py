@@ -7,6 +7,7 @@ tree: an installed copy, an editable one too, would be the same code on both sid
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from typing import Any
 
 from qwenperf.errors import EnvironmentUnfitError
 from qwenperf.workloads.factory import factory_parts
+
+VARIABLE = "_QWENPERF_TREE"
+"""Tells a side's commands its tree, as JSON. No setting has such a name."""
 
 _OURS = Path(__file__).resolve().parents[1]
 _BEFORE = "Something imported it when Python started: uninstall that copy."
@@ -57,6 +61,10 @@ class OwnTree:
         found = {place.name for place in places if place.is_dir() or place.with_suffix(".py").is_file()}
         return found == set(self.packages)
 
+    def place(self) -> Path:
+        """Return the folder that the command was started in, of this revision; its root where it has none such."""
+        return next((folder for folder in self.folders if folder.is_dir()), self.root)
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> OwnTree:
         """Return the tree that ``to_json`` was asked of."""
@@ -75,6 +83,12 @@ def own_tree(root: Path, checkout: Path, here: Path, engines: Sequence[str]) -> 
     folders = dict.fromkeys(folder / inner for folder in (root / below, root) for inner in ("", "src"))
     packages = dict.fromkeys(factory_parts(engine)[0].partition(".")[0] for engine in engines)
     return OwnTree(root=root, folders=tuple(folders), packages=tuple(packages), checkout=checkout)
+
+
+def told_tree(environ: Mapping[str, str]) -> OwnTree | None:
+    """Return the tree that a side's command was told; ``None`` where engines come from what is installed."""
+    text = environ.get(VARIABLE)
+    return None if text is None else OwnTree.from_json(json.loads(text))
 
 
 @dataclass(frozen=True, kw_only=True)

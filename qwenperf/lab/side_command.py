@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from qwenperf.errors import MeasurementError, RecordError
 from qwenperf.lab.sides import Side
@@ -30,14 +31,17 @@ _WHERE = "import os, qwenperf; print(os.path.dirname(os.path.dirname(os.path.rea
 def run_command(command: Sequence[str], side: Side, limit_s: float) -> subprocess.CompletedProcess[str]:
     """Run a side's command; one that is not waited for to its end is asked to end, and leaves nothing behind.
 
+    It is started in the revision's files.
+
     Raises:
       OSError: it does not start.
       subprocess.TimeoutExpired: it did not end in time.
     """
     watched = [sys.executable, "-I", "-c", _INTERRUPTED] if sys.platform == "linux" else []
     environ = side.child_environ(os.environ)
+    place = side.root if side.tree is None else side.tree.place()
     with subprocess.Popen(
-        [*watched, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ, cwd=side.root
+        [*watched, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ, cwd=place
     ) as child:
         try:
             said = child.communicate(timeout=limit_s)
@@ -73,7 +77,7 @@ def run_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S, *, 
     ``traced``: with their summaries; the files are removed.
 
     Raises:
-      MeasurementError: its command ends without a record; says what it said last.
+      MeasurementError: its command ends without a record; says what it said last. Or an engine was not its tree's.
     """
     kept = "--trace" if traced else "--no-trace"
     command = [side.python, "-P", "-m", "qwenperf", "run", *arguments, kept, "--json"]
@@ -90,7 +94,21 @@ def run_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S, *, 
         raise MeasurementError(f"{side.label} gives no record of a run: {_last(done) or error}") from error
     if run.interrupted:
         raise KeyboardInterrupt
+    _check_files(run, side)
     return run
+
+
+def _check_files(run: RunRecord, side: Side) -> None:
+    """Refuse a run of another copy of somebody's engine than the one in the tree of ``side``."""
+    if side.tree is None:
+        return
+    for case in run.cases:
+        file = case.extra.get("engine_file")
+        if case.metrics and not (file and Path(str(file)).is_relative_to(side.tree.root.resolve())):
+            raise MeasurementError(
+                f"{side.label}: {case.id} was measured with an engine from {file or 'a file that it does not tell'}, "
+                f"and not from the revision's tree {side.tree.root}."
+            )
 
 
 def case_of(run: RunRecord, case: str) -> CaseRecord:

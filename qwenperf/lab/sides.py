@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qwenperf.lab import process
-from qwenperf.lab.own_tree import OwnTree
+from qwenperf.lab.own_tree import VARIABLE, OwnTree
 from qwenperf.measure.measuring_lock import FOLDER, WAIT
 from qwenperf.schema.comparison import SideRecord
 from qwenperf.workloads.approximate import approximations
@@ -91,6 +91,7 @@ class Side:
             # JAX's keys hold program, flags and versions; interpreters are kept apart all the same.
             interpreter = hashlib.sha256(self.python.encode()).hexdigest()[:8]
             kept |= _WITH_CACHE | {"JAX_COMPILATION_CACHE_DIR": str(cache / interpreter)}
+        kept |= {} if self.tree is None else {VARIABLE: json.dumps(self.tree.to_json())}
         paths = [str(self.root), *filter(None, [environ.get("PYTHONPATH")])]
         return _SHARED | kept | {"PYTHONPATH": os.pathsep.join(paths)} | dict(self.environ)
 

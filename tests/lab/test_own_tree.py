@@ -2,11 +2,13 @@
 
 import importlib
 import sys
+from dataclasses import replace
 
 import pytest
 
 from qwenperf.errors import EnvironmentUnfitError
-from qwenperf.lab.own_tree import OwnTree, TreeFinder, check_engine_file, import_from, own_tree
+from qwenperf.lab.own_tree import VARIABLE, OwnTree, TreeFinder, check_engine_file, import_from, own_tree, told_tree
+from qwenperf.lab.sides import Side
 
 ENGINE = "theirpackage.decode:make"
 
@@ -50,6 +52,19 @@ def test_the_tree_s_package_comes_before_an_installed_copy(places, inner, here):
     for name in ("theirpackage.decode", "theirhelper"):
         assert importlib.import_module(name).WHERE.startswith(str(root / inner)), name
     assert check_engine_file(ENGINE, tree) == str(root / inner / "theirpackage" / "decode.py")
+
+
+def test_a_side_s_processes_are_told_its_tree(places):
+    """They start in the folder of the command, as the revision has it; a side without a tree tells none."""
+    root, checkout, _ = places
+    tree = own_tree(root, checkout, checkout / "part", [ENGINE])
+    side = Side(name="head", label="x", kind="revision", root=root, python=sys.executable, tree=tree)
+    assert told_tree(side.child_environ({})) == tree
+    assert VARIABLE not in replace(side, tree=None).child_environ({})
+    assert told_tree({}) is None
+    assert tree.place() == root
+    (root / "part").mkdir()
+    assert tree.place() == root / "part"
 
 
 def test_only_a_package_that_was_named_may_lack_its_init(places):

@@ -95,13 +95,16 @@ def _push(runs: tuple[Path, ...], options: dict[str, Any]) -> Iterator[Delivery]
 
 
 def _identify(service: Service, project: str) -> None:
-    """Give a CI job without a token one for its identity; where that fails, say why and let the push tell the rest."""
-    from qwenperf.store.job_identity import is_job, job_token
+    """Give a CI job without a token one for its identity, and another when that ends.
+
+    Where that fails, say why and let the push tell the rest.
+    """
+    from qwenperf.store.job_identity import hold_job_token, is_job
 
     if service.token or not (service.url and project and is_job(os.environ)):
         return
     try:
-        service.token = job_token(service, project, os.environ)
+        hold_job_token(service, project, os.environ)
     except QwenperfError as error:
         say(f"qwenperf: no token for this job: {error}")
 

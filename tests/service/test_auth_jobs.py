@@ -3,11 +3,7 @@
 import importlib.util
 import json
 import threading
-from contextlib import contextmanager
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -20,19 +16,10 @@ def beside(name):
     return module
 
 
-guarded = beside("guarded")
+guarded, runners = beside("guarded"), beside("runner")
 service, now = guarded.service, guarded.now
-
-
-def allow(service, project="first", **policy):
-    body = {"repository": "owner/name", "repository_id": "4711"} | policy
-    answer = service.ask("POST", f"/api/v1/projects/{project}/oidc", service.admin, json=body)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["id"]
-
-
-def exchange(service, text, project="first"):
-    return service.ask("POST", "/api/v1/oidc/exchange", json={"project": project, "token": text})
+allow, exchange = runners.allow, runners.exchange
+runner, called_by_its_address = runners.runner, runners.called_by_its_address
 
 
 @pytest.fixture
@@ -53,43 +40,6 @@ def test_a_job_gets_a_push_token_for_its_identity_and_for_nothing_else(service):
     assert service.ask("POST", "/api/v1/projects/first/runs", token, json={}).status_code == 422
     assert service.ask("GET", "/api/v1/projects/first/tokens", token).status_code == 403
     assert service.ask("GET", "/api/v1/projects/second", token).status_code == 404
-
-
-@contextmanager
-def runner(issuer):
-    """What GitHub's runner offers its jobs: an address that signs for an audience, and a token for it."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            parts = urlsplit(self.path)
-            query = dict(parse_qsl(parts.query))
-            held = self.headers["Authorization"] == "Bearer runner's" and query.get("api-version") == "2.0"
-            body = json.dumps({"value": issuer.sign(aud=query["audience"])} if held else {}).encode()
-            self.send_response(200 if held else 401)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    url = f"http://127.0.0.1:{server.server_port}/sign?api-version=2.0"
-    yield {"ACTIONS_ID_TOKEN_REQUEST_URL": url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "runner's"}
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-@contextmanager
-def called_by_its_address(running):
-    """Let identities be for the service's address, as they are where an operator says no audience."""
-    before = running.service.settings
-    object.__setattr__(running.service, "settings", replace(before, oidc_audience="", public_url=running.url))
-    yield
-    object.__setattr__(running.service, "settings", before)
 
 
 def test_a_push_from_a_job_needs_no_token(service, monkeypatch, tmp_path):

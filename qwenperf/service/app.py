@@ -25,6 +25,7 @@ from qwenperf.service.files import Files
 from qwenperf.service.jobs import Jobs
 from qwenperf.service.problems import Problem, of_error
 from qwenperf.service.settings import ServiceSettings
+from qwenperf.service.viewers import folders
 
 _LOG = logging.getLogger("qwenperf.service")
 _FOR_PROGRAMS = ("/api/", "/metrics", "/healthz", "/readyz")
@@ -63,6 +64,8 @@ def create_app(settings: ServiceSettings, service: Service | None = None) -> Sta
         # A thread that waits for no connection is no use: as many threads as connections, and a few for bodies.
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.pool_size + 8
         app.state.large = anyio.CapacityLimiter(2)
+        # Of a process that was killed while it had viewers.
+        await run_in_threadpool(folders.sweep)
         jobs = Jobs(made)
         jobs.start()
         yield

@@ -17,7 +17,7 @@ from pathlib import Path
 
 def main(traces: str, place: str) -> None:
     """Serve the sessions below ``traces`` on the socket ``place``."""
-    threading.Thread(target=_end_with_input, args=(Path(place).parent,), daemon=True).start()
+    threading.Thread(target=_end_with_input, args=(traces, Path(place).parent), daemon=True).start()
     from cheroot import wsgi
     from xprof import server  # type: ignore[import-not-found,import-untyped,unused-ignore]  # may be absent
     from xprof.convert import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -34,10 +34,12 @@ def main(traces: str, place: str) -> None:
     server.start_server(logdir=traces, port=1, grpc_port=2, hide_capture_profile_button=True)
 
 
-def _end_with_input(folder: Path) -> None:
+def _end_with_input(traces: str, folder: Path) -> None:
     while os.read(sys.stdin.fileno(), 1):  # unbuffered: Python could not end while a buffer is waited for
         pass
-    shutil.rmtree(folder, ignore_errors=True)
+    # The mark by which the service knows the folder goes last: it would remove what is left.
+    for one in (traces, folder):
+        shutil.rmtree(one, ignore_errors=True)
     os._exit(0)
 
 

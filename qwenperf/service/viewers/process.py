@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import OrderedDict
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from qwenperf.service.problems import ServiceUnavailableError
+from qwenperf.service.viewers import folders
 
 if TYPE_CHECKING:
     from qwenperf.service.auth.identity import Identity
@@ -51,8 +50,9 @@ class Viewer:
         self._lock = threading.Lock()
         self._tickets: OrderedDict[str, Identity] = OrderedDict()
         self._under_way, self._asked_at = 0, clock()
-        # Made for its owner alone: whoever may open the socket may see the traces.
-        self.folder = Path(tempfile.mkdtemp(prefix="qwenperf-xprof-"))
+        # For its owner alone: whoever may open the socket may see the traces.
+        self._held = folders.make()
+        self.folder = self._held.path
         self.socket = self.folder / "socket"
         try:
             traces = self.folder / "traces"
@@ -60,7 +60,7 @@ class Viewer:
             fill(traces)
             self.process = self._start(traces)
         except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._held.remove()
             raise
         try:
             self.sessions = self._wait()
@@ -116,7 +116,7 @@ class Viewer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._held.remove()
 
     def _start(self, traces: Path) -> subprocess.Popen[bytes]:
         given = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}

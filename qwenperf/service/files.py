@@ -24,6 +24,11 @@ _DRIVERS = frozenset({"adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "g
 """Packages between fsspec and a store, whose errors are no OSError where the store is away or says no."""
 
 
+def content_name(sha256: str, upload: str) -> str:
+    """Return the name of the content of an upload, which no other has: what is removed can hit no new one."""
+    return f"{sha256}-{upload}"
+
+
 class Files:
     """The file store. Every refusal of it is a ``ServiceUnavailableError``, and leaves nothing that has a name."""
 
@@ -60,7 +65,7 @@ class Files:
         Raises:
           FileNotFoundError: its parts are gone.
         """
-        name = f"{sha256}-{upload}"
+        name = content_name(sha256, upload)
         target = self._file(project_id, name)
         with _available():
             if self._fs.exists(target):
@@ -69,18 +74,27 @@ class Files:
         try:
             if self._hash(places) != sha256:
                 return None
-            self._join(places, target)
+            self._join(upload, places, target)
         except FileNotFoundError:
             # Whoever did the same at the same time was faster, or has taken the parts away.
             if not self._fs.exists(target):
                 raise
         return name
 
-    def _join(self, places: Sequence[str], target: str) -> None:
+    def _join(self, upload: str, places: Sequence[str], target: str) -> None:
         if len(places) == 1:
-            with _available():
-                self._move(places[0], target)
+            whole = places[0]
+        elif self._local:
+            # Among the parts, so that what somebody who is killed here leaves goes with them.
+            whole = self._path("uploads", upload, f"whole-{secrets.token_hex(8)}")
+            self._write_joined(places, whole)
+        else:
+            self._write_joined(places, target)
             return
+        with _available():
+            self._move(whole, target)
+
+    def _write_joined(self, places: Sequence[str], target: str) -> None:
         with self._writing(target) as file:
             for block in chain.from_iterable(map(self._blocks, places)):
                 file.write(block)
@@ -95,7 +109,7 @@ class Files:
         """Remove whatever an upload that never ended has left."""
         with suppress(FileNotFoundError), _available():
             self._fs.rm(self._path("uploads", upload), recursive=True)
-        self.drop(project_id, f"{sha256}-{upload}")
+        self.drop(project_id, content_name(sha256, upload))
 
     def drop_parts(self, upload: str) -> None:
         """Remove the parts of an upload that has become a file."""

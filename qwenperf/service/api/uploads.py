@@ -229,12 +229,8 @@ def _complete(service: Service, row: Row[Any]) -> Response:
             service.files.drop_upload(row.project_id, row.id, row.sha256)
         raise Problem(422, f"what came is not the announced {row.path}: its SHA-256 differs.", "Send it again, whole.")
     at = service.clock()
-    try:
-        if not service.database.write(lambda connection: uploads.complete(connection, row, name=name, at=at)):
-            service.files.drop(row.project_id, name)
-    except NotFoundError:
-        service.files.drop(row.project_id, name)
-        raise
+    if not service.database.write(lambda connection: uploads.complete(connection, row, name=name, at=at)):
+        raise NotFoundError("this upload was given up.", advice="Announce the file again.")
     # Somebody else may be writing there still; what is left then is swept later.
     with suppress(ServiceUnavailableError):
         service.files.drop_parts(row.id)

@@ -102,6 +102,25 @@ def drop_unnamed(connection: Connection, project_id: int) -> list[str]:
     return [row.name for row in gone]
 
 
+def will_go(connection: Connection, project_id: int, names: Sequence[str]) -> None:
+    """Note names under which content may lie that no row names; the next round of tidying up removes it.
+
+    What a row names after all is left out.
+    """
+    if names:
+        # Writers of one project take turns: nobody notes the same at this moment.
+        charge(connection, project_id, 0)
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        known: set[str] = set()
+        for table in (files, files_going):
+            mine = (table.c.project_id == project_id) & table.c.name.in_(some)
+            known.update(connection.execute(select(table.c.name).where(mine)).scalars())
+        fresh = [{"project_id": project_id, "name": name} for name in dict.fromkeys(some) if name not in known]
+        if fresh:
+            connection.execute(insert(files_going), fresh)
+
+
 def going(connection: Connection, project_id: int) -> Sequence[str]:
     """Return some names of content that no row names any more, and that the file store may still have."""
     mine = select(files_going.c.name).where(files_going.c.project_id == project_id)

@@ -8,8 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, select, update
 
 from qwenperf.service.db import points as arriving
+from qwenperf.service.db.files import will_go
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import comparisons, points, projects, records, runs, series, uploads
+from qwenperf.service.files import content_name
 
 _AT_ONCE = 200
 _NEVER = -1
@@ -83,8 +85,11 @@ def _forget_uploads(connection: Connection, project_id: int, theirs: ColumnEleme
     """Let uploads under way go with their records, and give back the room that was taken for them."""
     # Whoever announces one takes room first: that waits for us, and finds the record gone.
     connection.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True))
-    gone = connection.execute(delete(uploads).where(theirs).returning(uploads.c.size)).scalars().all()
-    charge(connection, project_id, -sum(gone))
+    asked = delete(uploads).where(theirs).returning(uploads.c.size, uploads.c.sha256, uploads.c.id)
+    gone = connection.execute(asked).all()
+    charge(connection, project_id, -sum(row.size for row in gone))
+    # Of one that was all there the content may lie in the file store already.
+    will_go(connection, project_id, [content_name(row.sha256, row.id) for row in gone])
 
 
 def _forget_records(connection: Connection, project_id: int, held: list[int]) -> None:

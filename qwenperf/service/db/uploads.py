@@ -12,9 +12,10 @@ from sqlalchemy import Connection, Row, and_, delete, insert, select, update
 
 from qwenperf.errors import UsageError
 from qwenperf.schema.hints import show
-from qwenperf.service.db.files import Owner
+from qwenperf.service.db.files import Owner, will_go
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import files, upload_parts, uploads
+from qwenperf.service.files import content_name
 from qwenperf.service.problems import ConflictError, NotFoundError
 
 PATH_LIMIT = 400
@@ -137,11 +138,13 @@ def parts(connection: Connection, upload: str) -> Sequence[str]:
 
 
 def complete(connection: Connection, row: Row[Any], *, name: str, at: int) -> bool:
-    """Make a complete upload a file of its record; ``False`` where the project had the content: ``name`` is needless.
+    """Make a complete upload a file of its record; ``False`` where it was given up, or its record is gone.
+
+    Where nothing names the content ``name`` then, or the project had it already, that goes with the next round of
+    tidying up.
 
     Raises:
       ConflictError: another file lies there now.
-      NotFoundError: it was given up, or its record is gone.
     """
     owner = _owner_of(row)
     names = owner.names
@@ -150,25 +153,25 @@ def complete(connection: Connection, row: Row[Any], *, name: str, at: int) -> bo
         # Somebody else completed it, with the same name or where the content was there; or its record is gone.
         mine = select(files.c.name).join(names, names.c.file_id == files.c.id)
         held = connection.execute(mine.where(here)).scalar()
-        if held is None:
-            raise NotFoundError("this upload was given up.", advice="Announce the file again.")
-        return bool(held == name)
+        if held != name:
+            will_go(connection, row.project_id, [name])
+        return held is not None
     known = select(files.c.id).where(files.c.project_id == row.project_id, files.c.sha256 == row.sha256)
     file_id = connection.execute(known).scalar()
-    is_new = file_id is None
-    if is_new:
+    if file_id is None:
         values = {
             "project_id": row.project_id, "sha256": row.sha256, "size": row.size, "name": name, "created_at": at
         }  # fmt: skip
         file_id = connection.execute(insert(files).returning(files.c.id), values).scalar_one()
     else:
         charge(connection, row.project_id, -row.size)
+        will_go(connection, row.project_id, [name])
     there = connection.execute(select(names.c.file_id).where(here)).scalar()
     if there is None:
         connection.execute(insert(names).values(owner.column | {"path": row.path, "file_id": file_id}))
     elif there != file_id:
         raise ConflictError(f"another file is at {row.path}.")
-    return is_new
+    return True
 
 
 def _owner_of(row: Row[Any]) -> Owner:
@@ -179,7 +182,8 @@ def _owner_of(row: Row[Any]) -> Owner:
 def give_up(connection: Connection, row: Row[Any], *, before: int | None = None) -> bool:
     """Forget an upload, unless somebody went on with it since ``before``, and give its room back.
 
-    Says whether this forgot it: of one that was completed meanwhile the content is a record's, and stays.
+    Says whether this forgot it: of one that was completed meanwhile the content is a record's, and stays. What was put
+    together of one that was not goes with the next round of tidying up, where nobody removes it before.
     """
     mine = uploads.c.id == row.id
     if before is not None:
@@ -187,6 +191,7 @@ def give_up(connection: Connection, row: Row[Any], *, before: int | None = None)
     if connection.execute(delete(uploads).where(mine)).rowcount == 0:
         return False
     charge(connection, row.project_id, -row.size)
+    will_go(connection, row.project_id, [content_name(row.sha256, row.id)])
     return True
 
 

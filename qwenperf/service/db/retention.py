@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, selec
 from qwenperf.service.db import points as arriving
 from qwenperf.service.db.files import will_go
 from qwenperf.service.db.projects import charge
+from qwenperf.service.db.referred import is_referred_to
 from qwenperf.service.db.tables import comparisons, points, projects, records, runs, series, uploads
 from qwenperf.service.files import content_name
 
@@ -58,9 +59,15 @@ def _drop(connection: Connection, project_id: int, rows: Sequence[Any]) -> None:
 
 
 def expire_comparisons(connection: Connection, project_id: int, before: int) -> int:
-    """Remove the oldest comparisons of a project, of those from before a time, and return how many."""
+    """Remove the oldest comparisons of a project, of those from before a time, and return how many.
+
+    As of runs, what came later stays; so does what something refers to.
+    """
     old = select(comparisons.c.id, comparisons.c.record_id).where(
-        comparisons.c.project_id == project_id, comparisons.c.created_at < before
+        comparisons.c.project_id == project_id,
+        comparisons.c.created_at < before,
+        comparisons.c.received_at < before,
+        ~is_referred_to(before),
     )
     rows = connection.execute(old.order_by(comparisons.c.created_at, comparisons.c.id).limit(_AT_ONCE)).all()
     if rows:

@@ -12,6 +12,7 @@ import anyio
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -19,6 +20,7 @@ from starlette.routing import BaseRoute, Route
 from qwenperf.errors import QwenperfError
 from qwenperf.service.conditional import unless_known
 from qwenperf.service.context import Service, service_of
+from qwenperf.service.counting import CountRequests, named
 from qwenperf.service.db.database import Database
 from qwenperf.service.db.upgrade import check_version, upgrade
 from qwenperf.service.files import Files
@@ -79,7 +81,8 @@ def create_app(settings: ServiceSettings, service: Service | None = None) -> Sta
         HTTPException: _on_http,
         Exception: _on_bug,
     }
-    app = Starlette(routes=_routes(), middleware=middleware(made), exception_handlers=handlers, lifespan=lifespan)
+    before = [Middleware(CountRequests, counters=made.counters), *middleware(made)]
+    app = Starlette(routes=named(_routes()), middleware=before, exception_handlers=handlers, lifespan=lifespan)
     app.state.service = made
     # To redirect to an address with or without its last slash it would believe what the request says is its host.
     app.router.redirect_slashes = False

@@ -1,4 +1,7 @@
-"""Admin of a project and of the service: tokens, CI jobs, quotas, retention, the audit log, new projects."""
+"""Admin of a project and of the service: tokens, CI jobs, quotas, retention, the audit log, new projects.
+
+Forms that stand on the same page have modules of their own: ``budgets`` and ``outward``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
-from qwenperf.service import changing
+from qwenperf.service import budgets, changing
 from qwenperf.service.auth import audit_log, identify, manage, require, storage
 from qwenperf.service.auth.identity import Identity
 from qwenperf.service.auth.oidc import DEFAULT_REFS, Policy
@@ -67,6 +70,7 @@ def show(request: Request, *, made: str = "", secret: str = "", refused: Refused
         policies=policies,
         changes=changes,
         older=changes[-1].id if len(changes) == _CHANGES else None,
+        **_budgets(request, project),
         made=made,
         secret=secret,
         refused=refused,
@@ -92,6 +96,13 @@ def _told(connection: Connection, project: Row[Any]) -> dict[str, Any]:
         "check": check_name(project.name),
         "post": posts[0] if posts else None,
     }
+
+
+def _budgets(request: Request, project: Row[Any] | None) -> dict[str, Any]:
+    """Return the budgets of a project, and the one that somebody wants to change."""
+    found = budgets.listed(project.budgets) if project is not None else []
+    number = asked.whole(request, "budget")
+    return {"budgets": found, "budget": found[number] if number is not None and number < len(found) else None}
 
 
 def kept(form: str, *fields: str) -> Callable[[Work], Work]:

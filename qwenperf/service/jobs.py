@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from qwenperf.errors import QwenperfError
+from qwenperf.service.bugs import Told
 from qwenperf.service.context import Service
 from qwenperf.service.db import files, notices, projects, retention, uploads
-from qwenperf.service.problems import ServiceUnavailableError
 from qwenperf.service.times import DAY_US, SECOND_US
 
 _LOG = logging.getLogger("qwenperf.service")
@@ -24,6 +24,7 @@ _JUDGE_S, _NOTIFY_S, _GITHUB_S = 0.25, 5.0, 2.0
 _REST = 4.0
 """How much longer than its work a thread rests."""
 
+_UNTIDY = "bug in tidying up project %d; the others go on"
 _NOTICES_US = 30 * DAY_US
 """For so long the log of deliveries says what became of a message."""
 
@@ -111,21 +112,14 @@ def sweep(service: Service, stop: threading.Event | None = None) -> None:
         found = [row for row in projects.listed(connection) if row.retention_days is not None]
     for project in found:
         before = now - project.retention_days * DAY_US
-        _guarded(partial(expire, service, project.id, before, stop), project.id)
+        with Told(_UNTIDY, project.id):
+            expire(service, project.id, before, stop)
     # Of runs that somebody removed, or of an earlier round that ended too soon.
     with service.database.read() as connection:
         left = files.with_unnamed(connection)
     for project_id in left:
-        _guarded(partial(_drop_files, service, project_id), project_id)
-
-
-def _guarded(work: Callable[[], object], project_id: int) -> None:
-    try:
-        work()
-    except ServiceUnavailableError:
-        raise
-    except Exception:  # noqa: BLE001  (one project must not keep all others from being tidied)
-        _LOG.exception("bug in tidying up project %d; the others go on", project_id)
+        with Told(_UNTIDY, project_id):
+            _drop_files(service, project_id)
 
 
 def expire(service: Service, project_id: int, before: int, stop: threading.Event | None = None) -> int:

@@ -20,10 +20,10 @@ from qwenperf.gate.history_input import MOST
 from qwenperf.schema.metrics import ROUNDING, Direction, Kind
 from qwenperf.schema.regressions import Form, Regression, RegressionStatus
 from qwenperf.schema.series import Point, Series
+from qwenperf.service.bugs import Told
 from qwenperf.service.context import Service
 from qwenperf.service.db import alerts, series
 from qwenperf.service.db.tables import series as series_table
-from qwenperf.service.problems import ServiceUnavailableError
 from qwenperf.service.times import SECOND_US, iso
 from qwenperf.stats.history_stale import stale
 from qwenperf.units import quantity
@@ -50,40 +50,32 @@ def judge_new(service: Service) -> int:
     # In the order in which runs that arrive write them, so that no two wait for each other.
     looked = [(row, _look(service, row)) for row in sorted(rows, key=lambda row: row.id)]
     at = service.clock()
-    try:
+    with Told("bug in keeping what %d series show; each is tried alone", len(looked)):
         # Together: each write of its own would wait for the disk.
         service.database.write(partial(_keep_all, looked=looked, at=at))
-    except ServiceUnavailableError:
-        raise
-    except Exception:  # noqa: BLE001  (one bad series must not keep all others from being judged)
-        for row, found in looked:
-            _keep_or_tell(service, row, found, at)
+        return len(rows)
+    for row, found in looked:
+        _keep_or_tell(service, row, found, at)
     return len(rows)
 
 
 def _look(service: Service, row: Row[Any]) -> Sequence[alerts.Found] | None:
     """Return what is to be told of a series; ``None`` where nobody could look: what was found before then stays."""
-    try:
+    with Told("bug in judging %s of %s; it is left until its next point", row.metric, row.case):
         with service.database.read() as connection:
             points = series.newest(connection, row.id, MOST, row.default_branch)
-        return _changes(row, points)
-    except ServiceUnavailableError:
-        raise
-    except EnvironmentUnfitError as error:
-        _warn_once(str(error))
-    except Exception:  # noqa: BLE001  (one bad series must not keep all others from being judged)
-        _LOG.exception("bug in judging %s of %s; it is left until its next point", row.metric, row.case)
+        try:
+            return _changes(row, points)
+        except EnvironmentUnfitError as error:
+            _warn_once(str(error))
     return None
 
 
 def _keep_or_tell(service: Service, row: Row[Any], found: Sequence[alerts.Found] | None, at: int) -> None:
-    try:
+    with Told("bug in keeping what %s of %s shows; it is left", row.metric, row.case):
         service.database.write(partial(_keep_all, looked=[(row, found)], at=at))
-    except ServiceUnavailableError:
-        raise
-    except Exception:  # noqa: BLE001  (one bad series must not keep all others from being judged)
-        _LOG.exception("bug in keeping what %s of %s shows; it is left", row.metric, row.case)
-        service.database.write(partial(_keep_all, looked=[(row, None)], at=at))
+        return
+    service.database.write(partial(_keep_all, looked=[(row, None)], at=at))
 
 
 def _keep_all(
@@ -208,12 +200,8 @@ def find_stopped(service: Service) -> None:
         rows = series.quiet(connection, now - _QUIET_US, 1000)
         times = [series.arrivals(connection, row.id, _ARRIVALS) for row in rows]
     for row, came in zip(rows, times, strict=True):
-        try:
+        with Told("bug in looking whether %s has stopped", row.case):
             _tell_stopped(service, row, came, now)
-        except ServiceUnavailableError:
-            raise
-        except Exception:  # noqa: BLE001  (one bad series must not hide all others)
-            _LOG.exception("bug in looking whether %s has stopped", row.case)
     service.database.write(partial(alerts.resolve_stopped, at=now))
 
 

@@ -5,7 +5,6 @@ A gate that fails on the default branch is an alert; one that fails on another i
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,15 +14,14 @@ from sqlalchemy import Connection, Row, update
 from qwenperf.gate.verdict import worst
 from qwenperf.schema.records import Outcome, Verdict
 from qwenperf.service.arrivals import verdict_values
+from qwenperf.service.bugs import Told
 from qwenperf.service.context import Service
 from qwenperf.service.db import gate_alerts, main_line
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.runs import keep_verdicts
 from qwenperf.service.db.tables import runs as table
 from qwenperf.service.judging_fork import fork_verdicts, read_forked
-from qwenperf.service.problems import ServiceUnavailableError
 
-_LOG = logging.getLogger("qwenperf.service")
 _AT_ONCE = 200
 
 
@@ -47,13 +45,10 @@ def judge_arrived(service: Service) -> int:
 
 def _guarded(service: Service, found: Sequence[Row[Any]], work: Any) -> None:
     """Do ``work``; a bug in it is told, and the runs are left as they came: others must not wait for them."""
-    try:
+    with Told("bug in judging run %s and %d others", found[0].name, len(found) - 1):
         work()
-    except ServiceUnavailableError:
-        raise
-    except Exception:  # noqa: BLE001  (one bad run must not keep all others from being judged)
-        _LOG.exception("bug in judging run %s and %d others", found[0].name, len(found) - 1)
-        service.database.write(partial(main_line.claim, run_ids=[row.id for row in found]))
+        return
+    service.database.write(partial(main_line.claim, run_ids=[row.id for row in found]))
 
 
 def _follow(connection: Connection, *, found: Sequence[Row[Any]], at: int) -> None:

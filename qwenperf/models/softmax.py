@@ -26,8 +26,6 @@ def attend_at_once(
     """Return softmax(q k / sqrt(C)) v over all keys."""
     form = FORMS[variant.attention]
     score_BKGTS = _masked_scores(query_BKGTC, known, mask_BTS, variant)
-    if variant.softmax != "f32":
-        score_BKGTS = score_BKGTS.astype(query_BKGTC.dtype)
     weight_BKGTS = apart(jax.nn.softmax(score_BKGTS, axis=-1), variant).astype(query_BKGTC.dtype)
     return mix(form, weight_BKGTS, known.values)
 
@@ -100,6 +98,9 @@ def _seen(mask_BTS: Bool[Array, "B T S"]) -> tuple[Int[Array, ""], Int[Array, ""
 def _masked_scores(query_BKGTC: Grouped, known: KeysValues, mask_BTS: Bool[Array, "B T S"], variant: Variant) -> Scores:
     dtype = query_BKGTC.dtype if variant.softmax == "native" else jnp.dtype(jnp.float32)
     score_BKGTS = score(FORMS[variant.attention], query_BKGTC, known.keys, dtype) * query_BKGTC.shape[-1] ** -0.5
+    if variant.softmax == "accumulated":
+        # Before the mask: in bf16 the lowest f32 is -inf, and padding, which sees nothing, would become NaN.
+        score_BKGTS = score_BKGTS.astype(query_BKGTC.dtype)
     return apart(masked(apart(score_BKGTS, variant), mask_BTS, variant.mask), variant)
 
 

@@ -99,6 +99,21 @@ def test_a_query_that_may_see_nothing_gets_finite_numbers(settings):
     np.testing.assert_allclose(out[:, 1:], definition(query, key, value, mask)[:, 1:], rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize("mask", ["additive", "where", "computed"])
+@pytest.mark.parametrize("softmax", ["f32", "accumulated", "native"])
+def test_nor_does_it_become_nan_in_bf16(softmax, mask):
+    """The lowest number of f32 is none of bf16, wherever scores are rounded to it."""
+    query, key, value = (jnp.asarray(x, jnp.bfloat16) for x in arrays(2))
+    seen = holes()
+    seen[0, 0] = False
+    known = KeysValues(*(stored(x, "head-major", "bf16") for x in (key, value)))
+    out = run(known, seen, query, softmax=softmax, mask=mask).astype(np.float32)
+    assert np.isfinite(out).all()
+    seen[0, 0] = True
+    expected = definition(*(np.asarray(x, np.float32) for x in (query, key, value)), seen)
+    np.testing.assert_allclose(out[:, 1:], expected[:, 1:], rtol=0, atol=0.1)
+
+
 def test_the_table_of_masks_has_a_row_for_each_position():
     """All before and itself, or the last of them."""
     np.testing.assert_array_equal(make_mask_table(5), np.tril(np.ones((5, 5), bool)))

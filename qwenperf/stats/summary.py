@@ -6,7 +6,6 @@ readings, and an interval always carries the coverage that it really has. Knows 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -119,13 +118,16 @@ def theil_sen(x: Readings, y: Readings, confidence: float = 0.95) -> Slope:
 
 def _depth(count: int, confidence: float) -> tuple[int, float]:
     """Return how many readings to leave out at each end, and the coverage that is left."""
-    depth, outside = 0, 2 * 0.5**count
+    # Of a thousand readings no float holds 2**n, nor its inverse: divided are whole numbers.
+    orders, ways = 2**count, 1
+    depth, outside = 0, 2
     while depth + 1 < count - 1 - depth - 1:
-        more = outside + 2 * math.comb(count, depth + 1) * 0.5**count
-        if 1 - more < confidence:
+        ways = ways * (count - depth) // (depth + 1)
+        more = outside + 2 * ways
+        if 1 - more / orders < confidence:
             break
         depth, outside = depth + 1, more
-    return depth, 1 - outside
+    return depth, 1 - outside / orders
 
 
 def _checked(values: Readings) -> NDArray[np.float64]:

@@ -47,6 +47,15 @@ def test_few_readings_have_the_coverage_that_they_have(count, depth, coverage):
     assert summary.coverage == pytest.approx(coverage)
 
 
+@pytest.mark.parametrize("count", [1023, 1100, 5000])
+def test_thousands_of_readings_have_an_interval(count):
+    """As wide as a normal distribution says, where 2 to the power of the count is no float."""
+    summary = summarize(range(count))
+    assert 0.95 <= summary.coverage < 0.96
+    assert summary.low + summary.high == count - 1
+    assert summary.high - summary.low == pytest.approx(1.96 * math.sqrt(count), rel=0.06)
+
+
 @quick
 @given(readings, st.randoms())
 def test_the_summary_does_not_depend_on_the_order(values, random):

@@ -22,9 +22,10 @@ def engine_perplexity(engine: StepEngine, tokens_BT: np.ndarray) -> float:
     Raises:
       TokenError: no row of at least 2 tokens, or a token outside the vocabulary.
     """
-    tokens_BT = check_rows(tokens_BT).astype(np.int32)
-    logits_BV, state = engine.prefill(tokens_BT[:, :1])
-    check_text(tokens_BT, logits_BV.shape[-1])
+    rows_BT = check_rows(tokens_BT)
+    logits_BV, state = engine.prefill(rows_BT[:, :1].astype(np.int32))
+    # What int32 does not hold is no token: checked before it is cut to one.
+    tokens_BT = check_text(rows_BT, logits_BV.shape[-1]).astype(np.int32)
     last = tokens_BT.shape[1] - 1
     surprise = []
     for index in range(1, last + 1):

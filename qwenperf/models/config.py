@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qwenperf.errors import ConfigError
+from qwenperf.errors import ConfigError, TokenError
 from qwenperf.models.hf_config import MODEL_TYPES, ModelType, fields_from_hf, is_whole, unread_keys
 from qwenperf.models.rope_scaling import RopeScaling
 
@@ -79,6 +79,18 @@ class ModelConfig:
         if scaling.rope_type == "factors" and len(scaling.factors) != self.head_dim // 2:
             raise ConfigError(
                 f"model config: {len(scaling.factors)} rope factors for the {self.head_dim // 2} pairs of a head."
+            )
+
+    def check_positions(self, count: int) -> None:
+        """Refuse a sequence longer than a table of learned positions: a look-up behind its end is clamped in silence.
+
+        Raises:
+          TokenError: says how many tokens and positions there are.
+        """
+        if self.rope_theta is None and count > self.max_position_embeddings:
+            raise TokenError(
+                f"a sequence has {count} tokens; the model has {self.max_position_embeddings} learned positions.",
+                advice="Cut it into shorter rows.",
             )
 
     @classmethod

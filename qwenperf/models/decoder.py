@@ -144,7 +144,12 @@ def logits(
       attention_mask_BT: nonzero for tokens, zero for padding at either end of a row; ``None``: no padding.
         Logits at padding are finite and mean nothing.
       window: of how many keys a token sees the last ones; 0 for all.
+
+    Raises:
+      TokenError: rows without padding that are longer than the model's learned positions.
     """
+    if attention_mask_BT is None:
+        config.check_positions(tokens_BT.shape[1])
     positions_BT, mask_BTT = whole_sequence(tokens_BT, attention_mask_BT, window=window)
     hidden_BTD, _ = forward(params, config, tokens_BT, positions_BT=positions_BT, mask_BTS=mask_BTT)
     return unembed(params, config, hidden_BTD)

@@ -36,7 +36,7 @@ def make_batch(tokens: Any, config: ModelConfig, *, attention_mask: Any = None, 
 
     Raises:
       TokenError: rows of one token or of different lengths, no whole numbers, a token outside the vocabulary, a mask
-        of another shape, or no token that is learnt from any before it.
+        of another shape, more tokens than learned positions, or no token that is learnt from any before it.
     """
     try:
         tokens_BT = np.asarray(tokens)
@@ -52,6 +52,7 @@ def make_batch(tokens: Any, config: ModelConfig, *, attention_mask: Any = None, 
         raise TokenError(f"the batch has {seen}; the vocabulary has {config.vocab_size}.")
     masks = {"attention_mask": attention_mask, "loss_mask": loss_mask}
     batch = Batch(jnp.asarray(tokens_BT, jnp.int32), *(_mask(name, mask, tokens_BT) for name, mask in masks.items()))
+    config.check_positions(_longest(batch))
     if not int(count_targets(batch)):
         raise TokenError("the masks leave no token to learn.", advice="Leave at least one token behind another one.")
     return batch
@@ -94,6 +95,12 @@ def count_targets(batch: Batch) -> Float[Array, ""]:
 def _surprise(logits_BTV: Float[Array, "B n V"], tokens_BT: Int[Array, "B n"]) -> Float[Array, "B n"]:
     log_probability_BTV = jax.nn.log_softmax(logits_BTV, axis=-1)
     return -jnp.squeeze(jnp.take_along_axis(log_probability_BTV, jnp.expand_dims(tokens_BT, -1), axis=-1), -1)
+
+
+def _longest(batch: Batch) -> int:
+    """Return the tokens of the longest row, padding left out."""
+    valid_BT = batch.attention_mask
+    return batch.tokens.shape[1] if valid_BT is None else int(np.asarray(valid_BT).sum(axis=1).max())
 
 
 def _mask(name: str, mask: Any, tokens_BT: np.ndarray) -> jax.Array | None:

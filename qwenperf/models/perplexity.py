@@ -28,9 +28,10 @@ def perplexity(params: Params, config: ModelConfig, tokens_BT: np.ndarray, *, va
       variant: how the forward pass is written, such as with activations rounded to int8.
 
     Raises:
-      TokenError: no row of at least 2 tokens, or a token outside the vocabulary.
+      TokenError: no row of at least 2 tokens, a token outside the vocabulary, or more tokens than learned positions.
     """
     tokens_BT = check_text(tokens_BT, config.vocab_size)
+    config.check_positions(tokens_BT.shape[1])
     surprise_Bn = _surprise(params, jax.device_put(tokens_BT.astype(np.int32)), config=config, variant=variant)
     return math.exp(float(np.mean(surprise_Bn)))
 
@@ -58,6 +59,8 @@ def check_rows(tokens_BT: np.ndarray) -> np.ndarray:
     tokens_BT = np.asarray(tokens_BT)
     if tokens_BT.ndim != 2 or not len(tokens_BT) or tokens_BT.shape[1] < 2:
         raise TokenError(f"perplexity needs rows of at least 2 tokens; the shape is {tokens_BT.shape}.")
+    if not np.issubdtype(tokens_BT.dtype, np.integer):
+        raise TokenError(f"perplexity needs whole numbers; the tokens are {tokens_BT.dtype}.")
     return tokens_BT
 
 

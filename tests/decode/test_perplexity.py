@@ -23,7 +23,7 @@ def test_every_token_but_the_first_counts(engine, prompt):
     assert engine_perplexity(engine("cached-host"), tokens) != engine_perplexity(engine("cached-host"), other)
 
 
-@pytest.mark.parametrize("last", [256, -1])
+@pytest.mark.parametrize("last", [256, -1, 2**32 + 5])
 def test_a_last_token_outside_the_vocabulary_has_no_probability(engine, last):
     """No step would ever see it."""
     with pytest.raises(TokenError, match="vocabulary"):

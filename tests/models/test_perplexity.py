@@ -1,3 +1,6 @@
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -5,6 +8,7 @@ import pytest
 from qwenperf.errors import TokenError
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import logits
+from qwenperf.models.loss import make_batch
 from qwenperf.models.perplexity import perplexity
 from qwenperf.models.seeded import seeded_params
 from qwenperf.workloads.models import PRESETS
@@ -41,8 +45,29 @@ def test_a_model_that_knows_nothing_is_as_surprised_as_a_die(params):
     assert perplexity(blank, CONFIG, np.asarray([[1, 2, 3]])) == pytest.approx(40, rel=1e-5)
 
 
-@pytest.mark.parametrize("tokens", [[[1]], [], [1, 2], [[1, 40]], [[-1, 2]]])
+@pytest.mark.parametrize("tokens", [[[1]], [], [1, 2], [[1, 40]], [[-1, 2]], [[1.0, 2.5]]])
 def test_tokens_that_cannot_be_judged_are_refused(params, tokens):
-    """One token has nothing before it; ids outside the vocabulary have no probability."""
+    """One token has nothing before it; ids outside the vocabulary, and what is no id, have no probability."""
     with pytest.raises(TokenError, match="perplexity"):
         perplexity(params, CONFIG, np.asarray(tokens))
+
+
+GPT2 = ModelConfig.from_hf(
+    PRESETS["gpt2"] | {"n_embd": 32, "n_head": 2, "n_layer": 1, "vocab_size": 40, "n_positions": 8}
+)
+
+
+@pytest.mark.parametrize("ask", ["perplexity", "logits", "batch"])
+def test_more_tokens_than_learned_positions_are_refused(ask):
+    """A look-up behind the table's end would be clamped: a number, and a wrong one. Padding takes no position."""
+    weights = seeded_params(GPT2)
+    asked = {
+        "perplexity": partial(perplexity, weights, GPT2),
+        "logits": partial(jax.eval_shape, partial(logits, weights, GPT2)),
+        "batch": lambda tokens: make_batch(tokens, GPT2),
+    }[ask]
+    tokens = np.arange(9, dtype=np.int32)[None]
+    asked(tokens[:, :8])
+    with pytest.raises(TokenError, match="9 tokens; the model has 8 learned positions"):
+        asked(tokens)
+    make_batch(tokens, GPT2, attention_mask=[[0] + [1] * 8])

@@ -15,6 +15,7 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from qwenperf.errors import CheckpointError
+from qwenperf.models.hf_config import is_whole
 
 TOKENIZER = "tokenizer.json"
 _CONTROL, _USER_DEFINED = 3, 4
@@ -55,9 +56,13 @@ def folder_tokenizer(folder: Path) -> Tokenizer | None:
     if not path.is_file():
         return None
     try:
-        return Tokenizer(backend=tokenizers.Tokenizer.from_file(str(path)))
+        backend = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
         raise CheckpointError(f"{path}: cannot be read as a tokenizer ({error}).") from error
+    # A file may have been saved with either on, and would then cut a text, or fill it up, without a word.
+    backend.no_truncation()
+    backend.no_padding()
+    return Tokenizer(backend=backend)
 
 
 def metadata_tokenizer(get: Callable[[str], Any], source: str) -> Tokenizer | None:
@@ -71,16 +76,19 @@ def metadata_tokenizer(get: Callable[[str], Any], source: str) -> Tokenizer | No
       The tokenizer, or None when the file's kind of tokenizer is not known here (``unknown_kind`` says which).
 
     Raises:
-      CheckpointError: tokens or merges are missing or do not fit each other.
+      CheckpointError: tokens or merges are missing, of another kind, or do not fit each other; or what else is said of
+        tokens is none.
     """
     if unknown_kind(get):
         return None
     tokens, merges = get("tokenizer.ggml.tokens"), get("tokenizer.ggml.merges")
-    if not tokens or not merges:
-        raise CheckpointError(f"{source}: metadata tokenizer.ggml.tokens or tokenizer.ggml.merges is missing.")
+    if not _are_texts(tokens) or not _are_texts(merges):
+        raise CheckpointError(
+            f"{source}: metadata tokenizer.ggml.tokens or tokenizer.ggml.merges is missing, or no list of texts."
+        )
     vocab = {token: index for index, token in enumerate(tokens)}
     pairs = [tuple(merge.split(" ")) for merge in merges]
-    lost = next((pair for pair in pairs if len(pair) != 2 or "".join(pair) not in vocab), None)
+    lost = next((pair for pair in pairs if len(pair) != 2 or not vocab.keys() >= {*pair, "".join(pair)}), None)
     if lost is not None or len(vocab) != len(tokens):
         raise CheckpointError(f"{source}: tokenizer.ggml.merges and tokens do not fit each other ({lost}).")
     way = _WAYS[get("tokenizer.ggml.pre")]
@@ -91,9 +99,16 @@ def metadata_tokenizer(get: Callable[[str], Any], source: str) -> Tokenizer | No
     if way.composed:
         backend.normalizer = normalizers.NFC()
     backend.decoder = decoders.ByteLevel()
-    _add_special(backend, tokens, get("tokenizer.ggml.token_type") or ())
+    kinds = get("tokenizer.ggml.token_type")
+    if kinds is not None and not isinstance(kinds, list):
+        raise CheckpointError(f"{source}: metadata tokenizer.ggml.token_type is {kinds!r}, which is no list.")
+    _add_special(backend, tokens, kinds or ())
     bos, asked = get("tokenizer.ggml.bos_token_id"), get("tokenizer.ggml.add_bos_token")
     if bos is not None and (way.leading if asked is None else asked):
+        if not is_whole(bos) or not 0 <= bos < len(tokens):
+            raise CheckpointError(
+                f"{source}: metadata tokenizer.ggml.bos_token_id is {bos!r:.60}, which is none of {len(tokens)} tokens."
+            )
         backend.post_processor = processors.TemplateProcessing(
             single=f"{tokens[bos]} $A", special_tokens=[(tokens[bos], bos)]
         )
@@ -104,8 +119,12 @@ def unknown_kind(get: Callable[[str], Any]) -> str:
     """Return why a GGUF file's tokenizer is not known here, or an empty string."""
     model, pre = get("tokenizer.ggml.model"), get("tokenizer.ggml.pre")
     if model != "gpt2":
-        return f"tokenizer.ggml.model {model!r}"
-    return "" if pre in _WAYS else f"tokenizer.ggml.pre {pre!r}"
+        return f"tokenizer.ggml.model {model!r:.60}"
+    return "" if isinstance(pre, str) and pre in _WAYS else f"tokenizer.ggml.pre {pre!r:.60}"
+
+
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, list) and bool(given) and all(isinstance(one, str) for one in given)
 
 
 def _add_special(backend: tokenizers.Tokenizer, tokens: Sequence[str], kinds: Sequence[int]) -> None:

@@ -1,6 +1,7 @@
 """Token ids against a plain byte-pair encoder's, and the other ways to a tokenizer."""
 
 import pytest
+import tokenizers
 
 from qwenperf.errors import CheckpointError
 from qwenperf.models.tokenizer import folder_tokenizer, metadata_tokenizer, unknown_kind
@@ -26,6 +27,17 @@ def test_folder(smollm2, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(CheckpointError, match=r"tokenizer\.json"):
         folder_tokenizer(tmp_path)
+
+
+def test_a_folders_tokenizer_neither_cuts_nor_fills(tmp_path):
+    """Files are saved with truncation or padding on, which whoever trained with them needed."""
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "[PAD]": 1}, unk_token="a"))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    backend.enable_truncation(2)
+    backend.enable_padding(length=5, pad_id=1)
+    backend.save(str(tmp_path / "tokenizer.json"))
+    assert tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode("a a a").ids == [0, 0, 1, 1, 1]
+    assert folder_tokenizer(tmp_path).encode("a a a") == [0, 0, 0]
 
 
 METADATA = {
@@ -56,9 +68,23 @@ def test_metadata(pre, ids):
 
 def test_metadata_that_do_not_fit():
     """Merges of unknown tokens and missing lists are errors; an unknown kind is None and says why."""
-    for change in ({"tokenizer.ggml.merges": ["a c"]}, {"tokenizer.ggml.tokens": None}):
-        with pytest.raises(CheckpointError, match=r"tokenizer\.ggml"):
-            metadata_tokenizer((METADATA | change).get, "x")
+    wrong = [
+        {"merges": ["a c"]},
+        {"merges": ["a c"], "tokens": ["<s>", "a", "ac", "1", "\u0120", "b"]},
+        {"merges": [1, 2]},
+        {"merges": "a b"},
+        {"tokens": None},
+        {"tokens": [1] * 6},
+        {"token_type": 3},
+        {"add_bos_token": True, "bos_token_id": 6},
+        {"add_bos_token": True, "bos_token_id": "<s>"},
+    ]
+    for change in wrong:
+        data = METADATA | {f"tokenizer.ggml.{name}": value for name, value in change.items()}
+        with pytest.raises(CheckpointError, match=r"x: .*tokenizer\.ggml"):
+            metadata_tokenizer(data.get, "x")
+    for pre in (["smollm"], 1, None):
+        assert metadata_tokenizer((METADATA | {"tokenizer.ggml.pre": pre}).get, "x") is None
     other = METADATA | {"tokenizer.ggml.pre": "falcon"}
     assert metadata_tokenizer(other.get, "x") is None
     assert "falcon" in unknown_kind(other.get)

@@ -52,7 +52,8 @@ def load_gguf(file: GgufFile, config: ModelConfig, dtype: str) -> Params:
     """Return the file's tensors as parameters in ``dtype``.
 
     Raises:
-      CheckpointError: a tensor is missing, left over, of another shape or of a type that is not read; names it.
+      CheckpointError: a tensor is missing, left over, of another shape or of a type that is not read; names it. Or
+        numbers have the other order of bytes.
     """
     pairs = family_of(config).gguf_pairs
     tensors: dict[str, Tensor] = {}
@@ -115,7 +116,7 @@ def tensor_values(file: GgufFile, stored: ReaderTensor) -> np.ndarray:
     """Return a tensor dequantised to f32.
 
     Raises:
-      CheckpointError: of a type that is not read.
+      CheckpointError: of a type or an order of bytes that is not read.
     """
     _check_type(file, stored)
     return dequantize(stored.data, stored.tensor_type).reshape(tensor_shape(stored))
@@ -127,6 +128,12 @@ def tensor_shape(stored: ReaderTensor) -> tuple[int, ...]:
 
 
 def _check_type(file: GgufFile, stored: ReaderTensor) -> None:
+    if file.is_swapped:
+        # Dequantising takes numbers as they lie.
+        raise CheckpointError(
+            f"{file.path}: tensors have the other order of bytes than this machine, and are not read.",
+            advice="Turn the file round: gguf-convert-endian, of the package gguf.",
+        )
     if stored.tensor_type not in READ_TYPES:
         known = ", ".join(kind.name for kind in READ_TYPES)
         raise CheckpointError(

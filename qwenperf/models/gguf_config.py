@@ -105,7 +105,8 @@ def _scaling(file: GgufFile) -> dict[str, Any] | None:
     _refuse_other_values(file, kind)
     if kind == "none" or (kind == "linear" and factor in (None, 0.0, 1.0)):
         return None
-    if kind not in {"linear", "yarn"}:
+    # A tuple: a file may say a list, which no set can be asked for.
+    if kind not in ("linear", "yarn"):
         raise ConfigError(
             f"{file.path}: {file.architecture}.rope.scaling.type {kind!r} is not supported; 'linear' and 'yarn' are."
         )

@@ -99,6 +99,11 @@ class GgufFile:
         return str(self.get("general.architecture", ""))
 
     @property
+    def is_swapped(self) -> bool:
+        """Whether it has the other order of bytes than this machine: metadata are turned, tensors are not."""
+        return bool(self._reader.byte_order == "S")
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of all metadata."""
         return tuple(self._reader.fields)

@@ -97,10 +97,10 @@ def pack(values, kind):
     return packed.reshape(len(values), -1)
 
 
-def write(path, params, config=None, arch="", stored=Stored.F32, extra=(), leave_out=""):
+def write(path, params, config=None, arch="", stored=Stored.F32, extra=(), leave_out="", order=gguf.GGUFEndian.LITTLE):
     config = config or LLAMA
     arch = arch or config.model_type
-    writer = gguf.GGUFWriter(path, arch)
+    writer = gguf.GGUFWriter(path, arch, endianess=order)
     describe(writer, config)
     for add in extra:
         add(writer)
@@ -269,6 +269,13 @@ def test_cut_short(tmp_path, llama, share):
         load_model(str(path))
 
 
+def test_another_order_of_bytes_is_refused(tmp_path, llama):
+    """Its metadata are understood, and its weights would be other numbers."""
+    write(tmp_path / "model.gguf", llama, order=gguf.GGUFEndian.BIG)
+    with pytest.raises(CheckpointError, match="order of bytes"):
+        load_model(str(tmp_path / "model.gguf"))
+
+
 NORM = b"output_norm.weight"
 
 
@@ -312,6 +319,7 @@ def test_more_entries_than_there_are_are_refused(tmp_path, llama, place):
         ("mamba", (), "", ConfigError, "general.architecture 'mamba'"),
         ("llama", (lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE),), "", ConfigError, "longrope"),
         ("llama", (lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN),), "", ConfigError, "no factor"),
+        ("llama", (lambda w: w.add_array("llama.rope.scaling.type", ["yarn"]),), "", ConfigError, "rope.scaling.type"),
         ("llama", (lambda w: w.add_rope_scaling_attn_factors(1.2),), "", ConfigError, "rope.scaling.attn_factor"),
         ("llama", (lambda w: w.add_rope_scaling_yarn_log_mul(0.1),), "", ConfigError, "yarn_log_multiplier"),
         ("llama", (lambda w: w.add_rope_dimension_count(8),), "", ConfigError, "rope.dimension_count"),

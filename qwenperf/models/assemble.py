@@ -46,6 +46,11 @@ def assemble(config: ModelConfig, tensors: Mapping[str, Tensor], dtype: str, whe
       CheckpointError: a tensor is missing, left over, or of another shape; names it and its file.
     """
     target = array_dtype(dtype)
+    if config.num_hidden_layers > len(tensors):
+        # Said before names are made of so many: a config may lie.
+        raise CheckpointError(
+            f"{where}: its config says {config.num_hidden_layers} layers, and it has {len(tensors)} tensors."
+        )
     shapes = parameter_shapes(config)
     tensors = _without_tied_head(config, tensors)
     _check_names(shapes, tensors, where)

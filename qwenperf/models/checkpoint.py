@@ -6,7 +6,7 @@ tensor; nothing in them is executed (pickled weights are not read at all).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def load_folder(folder: Path, config: ModelConfig, dtype: str) -> Params:
       CheckpointError: a file or tensor is missing, left over, cut short or of another shape; names it.
     """
     family, tensors = family_of(config), dict[str, Tensor]()
-    for tensor in _stored_tensors(folder):
+    for tensor in _stored_tensors(folder, lambda stored: not family.our_name(stored)):
         name = family.our_name(tensor.name)
         if name in tensors:
             raise CheckpointError(f"{tensor.file}: tensors {tensor.name!r} and {tensors[name].name!r} are the same.")
@@ -78,11 +78,11 @@ def download_snapshot(hub_id: str, *, config_only: bool = False) -> Path:
         ) from error
 
 
-def _stored_tensors(folder: Path) -> list[Tensor]:
+def _stored_tensors(folder: Path, is_left_out: Callable[[str], bool]) -> list[Tensor]:
     if (folder / SINGLE).is_file():
-        return open_file(folder / SINGLE)
+        return open_file(folder / SINGLE, is_left_out)
     if (folder / INDEX).is_file():
-        return _open_shards(folder)
+        return _open_shards(folder, is_left_out)
     others = sorted(path.name for path in folder.glob("*") if path.suffix in {".bin", ".pth", ".pt", ".gguf"})
     seen = f"; it has {', '.join(others[:4])}" if others else ""
     raise CheckpointError(
@@ -91,7 +91,7 @@ def _stored_tensors(folder: Path) -> list[Tensor]:
     )
 
 
-def _open_shards(folder: Path) -> list[Tensor]:
+def _open_shards(folder: Path, is_left_out: Callable[[str], bool]) -> list[Tensor]:
     index = folder / INDEX
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
@@ -103,7 +103,7 @@ def _open_shards(folder: Path) -> list[Tensor]:
             raise CheckpointError(f"{index}: shard {shard!r} is not the name of a file beside it.")
         if not (folder / shard).is_file():
             raise CheckpointError(f"{folder / shard}: the shard is missing; {INDEX} names it.")
-        tensors += open_file(folder / shard)
+        tensors += open_file(folder / shard, is_left_out)
     _check_index(index, weight_map, tensors)
     return tensors
 

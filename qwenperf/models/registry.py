@@ -55,16 +55,16 @@ def load_model(name: str, dtype: str = "f32", *, seed: int = 0) -> Model:
 
     Raises:
       UnknownNameError: no such preset or dtype; offers the nearest.
-      CheckpointError: files that are missing or damaged.
+      CheckpointError: files that are missing or damaged, or where the system lets nobody look.
       ConfigError: a configuration that asks for what the code does not do.
       EnvironmentUnfitError: a hub id, and no hub.
     """
     array_dtype(dtype)
-    path = Path(name).expanduser()
     if name == SMOLLM2:
         return _real_or_seeded(dtype, seed)
     if name in PRESETS:
         return _seeded(name, dtype, seed)
+    path = _as_path(name)
     if path.is_file():
         return _from_gguf(name, path, dtype)
     if path.is_dir():
@@ -74,6 +74,20 @@ def load_model(name: str, dtype: str = "f32", *, seed: int = 0) -> Model:
     if _HUB_ID.fullmatch(name):
         return _from_folder(name, download_snapshot(name), dtype, f"hub:{name}")
     raise UnknownNameError("model", name, PRESETS)
+
+
+def _as_path(name: str) -> Path:
+    """Return ``name`` as a path, whether or not there is anything.
+
+    Raises:
+      CheckpointError: the system does not say: no such user, a folder that may not be entered, too long a name.
+    """
+    try:
+        path = Path(name).expanduser()
+        path.exists()
+    except (OSError, RuntimeError) as error:
+        raise CheckpointError(f"{name:.80}: it cannot be told what is there ({error}).") from error
+    return path
 
 
 def _seeded(name: str, dtype: str, seed: int, findings: tuple[Finding, ...] = ()) -> Model:

@@ -32,8 +32,12 @@ _PIECE_BYTES = 8 << 20
 _ALIGNMENT_BYTES = 64
 
 
-def open_file(path: Path) -> list[Tensor]:
+def open_file(path: Path, is_left_out: Callable[[str], bool] = lambda _name: False) -> list[Tensor]:
     """Return the file's tensors, not read yet.
+
+    Args:
+      path: the file.
+      is_left_out: says of a name that nobody will read that tensor, whose dtype then may be any.
 
     Raises:
       CheckpointError: the file is cut short or damaged, or holds a dtype that is not read.
@@ -45,7 +49,7 @@ def open_file(path: Path) -> list[Tensor]:
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: cannot be read, it is cut short or damaged ({error}).") from error
     for name, entry in header.items():
-        if entry["dtype"] not in _STORED:
+        if entry["dtype"] not in _STORED and not is_left_out(name):
             raise CheckpointError(
                 f"{path}: tensor {name!r} is stored as {entry['dtype']}; only {', '.join(_STORED)} are read."
             )
@@ -72,7 +76,9 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
 
 def _tensor(path: Path, name: str, entry: dict[str, Any], start: int) -> Tensor:
     shape = tuple(entry["shape"])
-    read = _reader(path, start + entry["data_offsets"][0], shape, _STORED[entry["dtype"]])
+    # A dtype that is not known is that of a tensor that is left out.
+    dtype = _STORED.get(entry["dtype"], np.dtype(np.uint8))
+    read = _reader(path, start + entry["data_offsets"][0], shape, dtype)
     return Tensor(name=name, file=path, shape=shape, read=read)
 
 

@@ -59,6 +59,13 @@ def test_missing_tensor(single):
     refused(single, "layers.1.mlp.up_proj.weight", "missing")
 
 
+def test_more_layers_than_tensors(single):
+    """A number that lies is told before names are made of it."""
+    data = json.loads((single / "config.json").read_text())
+    (single / "config.json").write_text(json.dumps({**data, "num_hidden_layers": 10**9}))
+    refused(single, "1000000000 layers", "tensors")
+
+
 def test_extra_tensor(single):
     """A tensor that the config has no place for is named with its file."""
     rewrite(single, lambda tensors: tensors.update({"model.layers.2.extra": np.ones(3, np.float32)}))
@@ -168,14 +175,15 @@ def test_unread_key_is_a_finding(single):
 
 
 def test_gpt2_matrices_are_turned_and_masks_left_out(golden, tmp_path):
-    """Stored [in, out] becomes [out, in]; older files have no prefix and store the causal mask with the weights."""
+    """Stored [in, out] becomes [out, in]; older files have no prefix and store the causal mask, of any dtype."""
     folder = shutil.copytree(golden.folder / "gpt2-tied", tmp_path / "model")
     stored = load_file(folder / "model.safetensors")
     model = load_model(str(folder))
     turned = stored["transformer.h.1.mlp.c_fc.weight"].T
     np.testing.assert_array_equal(model.params["layers"][1]["mlp"]["up_proj"]["weight"], turned)
     old = {name.removeprefix("transformer."): value for name, value in stored.items()}
-    old["h.0.attn.bias"] = np.tril(np.ones((1, 1, 64, 64), np.float32))
+    old["h.0.attn.bias"] = np.tril(np.ones((1, 1, 64, 64), np.uint8))
+    old["h.1.attn.bias"] = np.tril(np.ones((1, 1, 64, 64), np.bool_))
     old["h.0.attn.masked_bias"] = np.asarray(-1e4, np.float32)
     save_file(old, folder / "model.safetensors")
     jax.tree.map(np.testing.assert_array_equal, load_model(str(folder)).params, model.params)
@@ -194,6 +202,8 @@ def test_names_that_are_nothing(tmp_path, monkeypatch):
     with pytest.raises(UnknownNameError, match="bf16"):
         load_model("tiny", "bf61")
     refused(tmp_path / "nowhere", "no such folder")
+    refused("~nobody-has-this-name/model", "~nobody-has-this-name/model")
+    refused(tmp_path / ("long" * 100), "long")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(EnvironmentUnfitError, match="nobody/nothing"):

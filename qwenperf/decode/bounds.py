@@ -39,9 +39,10 @@ def check_prompt(tokens_BT: Tokens, vocab_size: int) -> np.ndarray:
     """Return the prompt as int32 [B, T].
 
     Raises:
-      TokenError: another rank or dtype, an empty prompt, or a token outside the vocabulary; says which.
+      TokenError: another rank or dtype, rows of different lengths, an empty prompt, or a token outside the vocabulary;
+        says which.
     """
-    tokens = np.asarray(tokens_BT)
+    tokens = _as_array(tokens_BT)
     _check_kind(tokens, rank=2, axes="[batch, length]")
     if tokens.size == 0:
         raise TokenError(f"the prompt is empty: its shape is {tokens.shape}.")
@@ -55,7 +56,7 @@ def check_step_tokens(tokens_B: Tokens, batch: int, vocab_size: int) -> Tokens:
     Raises:
       TokenError: another rank, dtype or batch, or a token outside the vocabulary.
     """
-    tokens = tokens_B if isinstance(tokens_B, jax.Array) else np.asarray(tokens_B)
+    tokens = tokens_B if isinstance(tokens_B, jax.Array) else _as_array(tokens_B)
     _check_kind(tokens, rank=1, axes="[batch]")
     if tokens.shape[0] != batch:
         raise TokenError(f"{tokens.shape[0]} tokens for a state of {batch} rows.")
@@ -91,6 +92,15 @@ def check_workload(batch: Any, prompt_length: Any, new_tokens: Any, capacity: in
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= MOST:
             raise ConfigError(f"{name} is {size!r}, which is not a whole number of at least 1 that fits 31 bits.")
     check_request(prompt_length, new_tokens, capacity)
+
+
+def _as_array(tokens: Any) -> np.ndarray:
+    try:
+        return np.asarray(tokens)
+    except ValueError as error:
+        raise TokenError(
+            "tokens have rows of different lengths.", advice="An engine takes rows of one length, a generator any."
+        ) from error
 
 
 def _check_kind(tokens: Tokens, *, rank: int, axes: str) -> None:

@@ -39,6 +39,7 @@ def test_a_step_past_the_last_position_is_refused(rung, engine, prompt):
         ([3, 4], r"shape \(2,\); expected \[batch, length\]"),
         ([[3.0, 4.0]], "dtype float64"),
         ([[True, False]], "dtype bool"),
+        ([[3, 4], [5]], "rows of different lengths"),
     ],
 )
 def test_a_prompt_that_no_engine_can_read_is_refused(tokens, message, engine):

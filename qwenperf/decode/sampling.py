@@ -103,7 +103,9 @@ def draw(
 def filtered(logits_BV: Float[Array, "B V"], rules: Rules) -> Float[Array, "B V"]:
     """Return f32 logits over the temperature, 0 at the largest and -inf at tokens that cannot be drawn."""
     wide_BV = logits_BV.astype(jnp.float32)
-    shifted_BV = wide_BV - jnp.max(wide_BV, axis=-1, keepdims=True)
+    largest_B1 = jnp.max(wide_BV, axis=-1, keepdims=True)
+    # An infinite logit is how a token is forced, and inf - inf is no number.
+    shifted_BV = jnp.where(wide_BV == largest_B1, 0.0, wide_BV - largest_B1)
     # A subnormal temperature would be flushed to 0, and 0 / 0 is no number.
     scaled_BV = shifted_BV / _column(jnp.maximum(rules.temperature, _TINY))
     everything = jnp.full((logits_BV.shape[0], 1), -jnp.inf, jnp.float32)

@@ -122,6 +122,14 @@ def test_the_limits_take_the_largest_logit(rule):
     ]
 
 
+@pytest.mark.parametrize("rule", [GREEDY, Sampling(), Sampling(temperature=2.0, top_k=3, top_p=0.9, min_p=0.1)])
+def test_an_infinite_logit_forces_its_token(rule):
+    """As where it is greedy; and minus infinity is never drawn."""
+    rows = jnp.asarray([[1.0, -jnp.inf, jnp.inf, 3.0], [-jnp.inf, 2.0, -jnp.inf, -jnp.inf]])
+    keys = jax.random.split(jax.random.key(0), 2)
+    assert run(rows, keys, jnp.zeros(2, jnp.int32), rules_of([rule] * 2)).tolist() == [2, 1]
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -142,21 +142,19 @@ class Generator:
         return self._finished(request, out_BN, kept[0])
 
     def _finished(self, request: Checked, out_BN: np.ndarray, state: RowState) -> Generated:
-        captured = state.cache.seen or {}
         done = Generated(
             tokens=out_BN,
             counts=np.asarray(state.counts),
             stopped=np.asarray(state.ended),
             pads=np.asarray(request.data.pads),
-            captured=captured,
+            captured=state.cache.seen or {},
         )
-        # What was captured is the caller's now: such a state cannot be given to the next request.
-        if not captured:
-            self._spare(request, state)
+        self._spare(request, state)
         return done
 
     def _spare(self, request: Checked, state: RowState) -> None:
-        if self.engine.settings.reuse:
+        # What was captured is the caller's, and would be seen behind what the next request captures.
+        if self.engine.settings.reuse and not state.cache.seen:
             self.spare[len(request.tokens)] = state
 
     def _prefill(self, request: Checked) -> RowResult:

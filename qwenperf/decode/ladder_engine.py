@@ -66,6 +66,9 @@ class LadderEngine:
         batch, length = prompt_BT.shape
         if length > self.capacity:
             raise CapacityError(f"a prompt of {length} needs {length} positions; the capacity is {self.capacity}.")
+        if self.calls.hooks.captured:
+            # An earlier request's activations would be seen behind those of the prompt.
+            self.spare.pop(batch, None)
         result = self._prefill(prompt_BT)
         return result.logits, EngineState(device=result.state, length=length, batch=batch)
 

@@ -151,6 +151,19 @@ def test_each_step_hands_out_what_it_captured(tokens, plain):
     )
 
 
+def test_what_an_earlier_request_captured_is_not_handed_on(tokens):
+    """Behind what a request has reached there are zeros, also after a longer one of the same batch size."""
+    generator = build_generator(MODEL, "cached-host", capacity=CAPACITY, hooks=[capture("norm")])
+    list(generator.stream(tokens, NEW))
+    kept = np.asarray(generator.generate(tokens, 1).captured["norm"])
+    chosen = build_engine(MODEL, "cached", capacity=CAPACITY, hooks=[capture("norm")])
+    chosen.generate(tokens, NEW)
+    seen = np.asarray(chosen.prefill(tokens)[1].device.seen["norm"])
+    for found in (kept, seen):
+        assert found[:, :LENGTH].any(axis=-1).all()
+        assert not found[:, LENGTH:].any()
+
+
 def test_an_identity_changes_no_token(tokens, plain):
     """At every point at once, also where a body of all layers asks which layer it is."""
     chosen = engine("cached+layers=scanned", (hooks_module.replace("*", lambda x: x),))

@@ -155,7 +155,8 @@ def _quantize_groups(groups: Float[Array, "G O 32"], scheme: Scheme) -> Params:
     node = {"scale": jnp.squeeze(scale.astype(jnp.bfloat16), 2)}
     if scheme.offset:
         # The offset belongs to q = 0, amid the range: there it is small, and loses little as bf16.
-        offset = (low + 8 * scale).astype(jnp.bfloat16)
+        # A group of one value has no range, and is its offset.
+        offset = (low + jnp.where(found > 0, 8 * scale, 0)).astype(jnp.bfloat16)
         groups -= offset.astype(jnp.float32)
         node["offset"] = jnp.squeeze(offset, 2)
     whole = _whole(groups / scale, scheme.bits)

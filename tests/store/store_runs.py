@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.records import CaseRecord, Evidence, Metric, Roofline, RunRecord, metric
-from qwenperf.store.base import Source
+from qwenperf.store.base import Added, Source
+from qwenperf.store.directory import open_store
 
 CASE = "4x128/cached/b1"
 MACHINE = {"platform": "cpu", "machine": "x86_64", "cores": 2, "cpu_model": "one", "jax": "0.10.2"}
@@ -63,3 +64,15 @@ def write_run(folder, run, session="s"):
 def foreign(value, unit="ms"):
     """A metric of another tool, which no registry knows."""
     return Metric(value=value, unit=unit, direction=Direction.LOWER, kind=Kind.TIMED)
+
+
+def filled(url, runs):
+    """A store at ``url`` into which ``runs`` were put."""
+    store = open_store(url)
+    assert {store.add(source_of(run)) for run in runs} == {Added.ADDED}
+    return store
+
+
+def values(series):
+    """The values of a series."""
+    return [point.value for point in series.points]

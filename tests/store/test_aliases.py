@@ -1,4 +1,6 @@
-"""Maps of renamed cases: what they mean, and what they may not say."""
+"""Maps of renamed cases: what they mean, what they may not say, and the history that they keep."""
+
+import dataclasses
 
 import pytest
 
@@ -54,3 +56,36 @@ def test_a_store_whose_own_file_cannot_be_honoured_is_not_opened(tmp_path, text,
     (tmp_path / "store.toml").write_text(text)
     with pytest.raises((ConfigError, StoreError), match=message):
         open_store(str(tmp_path))
+
+
+def test_cases_that_were_renamed_keep_their_history(url, made):
+    """Old names lead to the present one, over several renames; asked by any of them, the series is whole."""
+    runs = [
+        made.run_of(0, value=1.0, case="a"),
+        made.run_of(1, value=2.0, case="b"),
+        made.run_of(2, value=3.0, case="c"),
+    ]
+    made.filled(url, runs)
+    store = open_store(url, ({"a": "b", "b": "c"}, "here"))
+    assert list(store.cases()) == ["c"]
+    for name in ("a", "b", "c"):
+        series = store.series(name, "tpot_s")
+        assert (series.case, made.values(series)) == ("c", [1.0, 2.0, 3.0])
+    assert [point.extra.get("case") for point in series.points] == ["a", "b", None]
+
+
+def test_the_store_itself_may_say_what_was_renamed(made, tmp_path):
+    """``store.toml`` goes with the runs, for everybody who reads them."""
+    made.filled(str(tmp_path / "s"), [made.run_of(0, case="old"), made.run_of(1, case="new")])
+    (tmp_path / "s" / "store.toml").write_text('version = 1\n[aliases]\nold = "new"\n')
+    assert len(open_store(str(tmp_path / "s")).series("new", "tpot_s").points) == 2
+
+
+def test_two_cases_of_one_run_are_not_one(made, tmp_path):
+    """An alias that joins what exists side by side is refused, with the run and both names."""
+    case = made.run_of(0).cases[0]
+    both = (case, dataclasses.replace(case, id="other"))
+    made.filled(str(tmp_path / "s"), [made.run_of(0, cases=both)])
+    store = open_store(str(tmp_path / "s"), ({"other": made.CASE}, "here"))
+    with pytest.raises(StoreError, match="run run-0000 has 4x128/cached/b1 and other"):
+        store.series(made.CASE, "tpot_s")

@@ -1,32 +1,20 @@
 """The runs before one are found beside it, and a run that misses its budget is held beside them."""
 
+import importlib.util
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from qwenperf.cli import main
 from qwenperf.cli.earlier_runs import EarlierRuns
 from qwenperf.schema.codec import dumps
-from qwenperf.schema.records import CaseRecord, Evidence, Outcome, RunRecord, Verdict, metric
+from qwenperf.schema.records import Outcome, metric
 
-CASE = "tiny/cached/b1"
-MACHINE = {"cpu_model": "one", "cores": 2, "platform": "cpu"}
-
-
-def run(number, outcome, dot_s, **fields):
-    """A run whose only case spends ``dot_s`` of a token in a product, and a millisecond more in the host."""
-    row = {"name": "dot", "category": "matmul", "source": "layers.py:3", "count": 2, "wall_s": 2 * dot_s}
-    summary = {
-        "steps": 2, "step_s": [dot_s + 1e-3] * 2, "typical_steps": 2, "typical_s": 2 * dot_s + 2e-3,
-        "operations": [row], "host": {"gap_s": 2e-3, "doing": []},
-    }  # fmt: skip
-    verdict = Verdict(gate="throughput", outcome=outcome, summary="seen", detail=("in the trace: dot",))
-    case = CaseRecord(id=CASE, spec={}, verdicts=(verdict,), evidence=Evidence(trace_summary=summary))
-    record = RunRecord(
-        id=f"2026112{number}T000000Z-000000", created_at="2026-11-28", suite="smoke", environment=MACHINE,
-        declared=(CASE,), cases=(case,),
-    )  # fmt: skip
-    return replace(record, **fields)
+_SPEC = importlib.util.spec_from_file_location("traced_runs", Path(__file__).parents[1] / "traced_runs.py")
+made = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(made)
+run = made.run
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ def _beside(name, known):
 
 
 stand_in, receivers = _beside("stand_in", "github_stand_in"), _beside("receiver", "webhook_receiver")
+receiver = receivers.receiver
 
 
 @pytest.fixture(scope="session")
@@ -41,13 +42,6 @@ def github():
     server.close()
     assert server.troubles == []
     assert server.failures == [], "a planted failure was never met"
-
-
-@pytest.fixture
-def receiver():
-    """A server that takes messages."""
-    with receivers.receiving() as found:
-        yield found
 
 
 @pytest.fixture

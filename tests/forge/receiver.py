@@ -4,6 +4,8 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers with ``answers`` one after another, then 204; where it sends on to, nobody must go."""
@@ -35,3 +37,10 @@ def receiving(encrypts=None):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@pytest.fixture
+def receiver():
+    """A server that takes messages; for whoever makes this name one of theirs."""
+    with receiving() as found:
+        yield found

@@ -1,30 +1,17 @@
 """A failed budget is held beside the newest earlier run that kept it: pure, records in, a record out."""
 
-from dataclasses import replace
+import importlib.util
+from pathlib import Path
 
 import pytest
 
 from qwenperf.report.since import MOST_READ, explain_since
-from qwenperf.schema.records import CaseRecord, Evidence, Outcome, RunRecord, Verdict
+from qwenperf.schema.records import Outcome
 
-CASE = "tiny/cached/b1"
-MACHINE = {"cpu_model": "one", "cores": 2, "platform": "cpu"}
-
-
-def run(number, outcome, dot_s, **fields):
-    """A run whose only case spends ``dot_s`` of a token in a product, and a millisecond more in the host."""
-    row = {"name": "dot", "category": "matmul", "source": "layers.py:3", "count": 2, "wall_s": 2 * dot_s}
-    summary = {
-        "steps": 2, "step_s": [dot_s + 1e-3] * 2, "typical_steps": 2, "typical_s": 2 * dot_s + 2e-3,
-        "operations": [row], "host": {"gap_s": 2e-3, "doing": []},
-    }  # fmt: skip
-    verdict = Verdict(gate="throughput", outcome=outcome, summary="seen", detail=("in the trace: dot",))
-    case = CaseRecord(id=CASE, spec={}, verdicts=(verdict,), evidence=Evidence(trace_summary=summary))
-    record = RunRecord(
-        id=f"2026112{number}T000000Z-000000", created_at="2026-11-28", suite="smoke", environment=MACHINE,
-        declared=(CASE,), cases=(case,),
-    )  # fmt: skip
-    return replace(record, **fields)
+_SPEC = importlib.util.spec_from_file_location("traced_runs", Path(__file__).parents[1] / "traced_runs.py")
+made = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(made)
+run = made.run
 
 
 def told(*runs):
@@ -44,7 +31,7 @@ def test_the_newest_run_that_kept_the_budget_is_compared_with():
 @pytest.mark.parametrize(
     "before",
     [
-        run(1, Outcome.PASS, 1e-3, environment={**MACHINE, "cores": 64}),
+        run(1, Outcome.PASS, 1e-3, environment={**made.MACHINE, "cores": 64}),
         run(1, Outcome.FAIL, 1e-3),
         run(1, Outcome.PASS, 9e-3),
         run(1, Outcome.PASS, 1e-3, cases=()),

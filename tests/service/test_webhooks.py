@@ -36,13 +36,7 @@ def _load(name, place):
 
 
 receivers = _load("webhook_receiver", "forge/receiver.py")
-
-
-@pytest.fixture
-def receiver():
-    """A server that takes messages."""
-    with receivers.receiving() as found:
-        yield found
+receiver = receivers.receiver
 
 
 @pytest.fixture

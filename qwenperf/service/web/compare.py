@@ -19,7 +19,7 @@ from qwenperf.report.html_diff import DiffView, diff_view
 from qwenperf.report.html_facts import Both, both
 from qwenperf.report.html_signs import Sign, of_case
 from qwenperf.schema.codec import from_json
-from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.metrics import ROUNDING, Direction, Kind
 from qwenperf.schema.records import CaseRecord, Metric, RunRecord
 from qwenperf.service.context import service_of
 from qwenperf.service.db import runs
@@ -120,7 +120,8 @@ def beside(name: str, base: Metric | None, head: Metric | None) -> Beside:
     ratio = None if base is None or head is None or not base.value else head.value / base.value
     apart = base is not None and head is not None and _apart(base, head)
     better = None
-    if apart and base is not None and head is not None and head.direction is not Direction.NONE:
+    ordered = head is not None and head.direction is not Direction.NONE and name not in ROUNDING
+    if apart and base is not None and head is not None and ordered:
         better = (head.value < base.value) is (head.direction is Direction.LOWER)
     return Beside(name=name, base=_text(base), head=_text(head), ratio=ratio, better=better, apart=apart)
 

@@ -86,15 +86,18 @@ def _room(fit: Fit | None) -> str:
 
 
 def _growth(estimate: Estimate | None) -> str:
-    """Say from which batch on the chip's arithmetic is used well."""
+    """Say from which batch on the chip's arithmetic is used well, and what no batch reaches."""
     if estimate is None or not estimate.sweep:
         return ""
     reached = estimate.extra.get("batch_at_mfu", {})
-    shares = [f"{float(share):.0%} {_from(batch)}" for share, batch in reached.items()]
+    shares = [f"{float(share):.0%} from batch {batch:,}" for share, batch in reached.items() if batch is not None]
+    never = [f"{float(share):.0%}" for share, batch in reached.items() if batch is None]
     parts = [f"MFU {' and '.join(shares)}"] if shares else []
-    parts.append(f"compute-bound {_from(estimate.compute_bound_batch)}")
+    bound = estimate.compute_bound_batch
+    if bound is not None:
+        parts.append(f"compute-bound from batch {bound:,}")
+    if never:
+        parts.append(f"no batch reaches MFU {' or '.join(never)}")
+    if bound is None:
+        parts.append(f"{'none' if never else 'no batch'} is compute-bound")
     return f"~{', '.join(parts)}"
-
-
-def _from(batch: int | None) -> str:
-    return "at no batch" if batch is None else f"from batch {batch:,}"

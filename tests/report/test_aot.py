@@ -56,11 +56,28 @@ def test_it_fits_80_columns_and_says_everything_once(text):
         "v5e-1: computed in each call: cosine from rotary.py:8",
         "v5e-1: not the same in two compilations, not judged: fusions",
         "v7x-4, v5e-1: fits up to context ~500,000",
-        "~MFU 60% from batch 130 and 80% at no batch, compute-bound from batch 240",
+        "~MFU 60% from batch 130, compute-bound from batch 240, no batch reaches MFU 80%",
         "FAIL: decode_step on v6e-1: the compiler refuses it: The block is odd",
         "record: profiles/x/aot.json",
     ):
         assert words.count(part) == 1, part
+
+
+@pytest.mark.parametrize(
+    ("reached", "bound", "told"),
+    [
+        ({"0.6": 9, "0.8": 900}, 1000, "MFU 60% from batch 9 and 80% from batch 900, compute-bound from batch 1,000"),
+        ({"0.6": 9, "0.8": None}, None, "MFU 60% from batch 9, no batch reaches MFU 80%, none is compute-bound"),
+        ({"0.6": None, "0.8": None}, None, "no batch reaches MFU 60% or 80%, none is compute-bound"),
+        ({}, None, "no batch is compute-bound"),
+    ],
+)
+def test_what_no_batch_reaches_is_said(reached, bound, told):
+    """Where each row reads its own cache, more rows make no program bound by arithmetic."""
+    case = made.good_case()
+    estimate = replace(case.estimate, compute_bound_batch=bound, extra={"batch_at_mfu": reached})
+    lines = " ".join(render(aot_report(made.record(replace(case, estimate=estimate)), "x")).split())
+    assert f"v7x-4: ~{told} " in lines
 
 
 def test_an_estimate_is_never_without_its_mark(text):

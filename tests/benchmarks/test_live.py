@@ -5,6 +5,7 @@ import itertools
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -316,8 +317,17 @@ def test_what_asv_says_is_an_alarm_or_none_or_no_answer(parts):
 
 
 @pytest.mark.slow
-def test_asv_continuous_is_really_run(parts, bench):
+def test_asv_continuous_is_really_run(parts, bench, monkeypatch):
     """On the tiny model: it answers, whatever it says of a microsecond more or less."""
+    real = parts.live_asv._make
+
+    def once(folder, root):
+        """Time in one process a commit, where asv itself would start two: each takes seconds to start."""
+        real(folder, root)
+        with (folder / "timed" / "request.py").open("a") as file:
+            file.write("\n    rounds = 1\n")
+
+    monkeypatch.setattr(parts.live_asv, "_make", once)
     said = parts.live_asv.asv_continuous(bench, parts.live_kinds.KINDS["slow-10"])
     assert isinstance(said["alarm"], bool)
     assert said["seconds"] > 0
@@ -338,8 +348,9 @@ def test_what_was_cut_or_measured_nothing_is_counted_apart(parts, log):
 def test_all_of_it_runs_unattended(parts, tmp_path, monkeypatch, capsys):
     """A comparison of unchanged and of slower code on the tiny model, calibrated, with pytest-benchmark beside."""
     monkeypatch.chdir(tmp_path)
-    # A loaded machine may not see the slowdown of a tiny request.
+    # A loaded machine may not see the slowdown of a tiny request, nor would more processes make it see it.
     monkeypatch.setattr(parts.slowed, "CLOSE", 10.0)
+    monkeypatch.setattr(parts.live, "calibrate", partial(parts.slowed.calibrate, processes=2))
     wanted = {"idle": 1, "busy": 0, "slow-10": 1, "slow-5": 0}
     counts = [part for kind, count in wanted.items() for part in ("--count", f"{kind}={count}")]
     small = ["--model", "tiny", "--new-tokens", "16", "--rounds", "2", "--trial", "0.01", "--calibration-rounds", "4"]

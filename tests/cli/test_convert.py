@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -136,16 +135,18 @@ def test_a_result_of_asv_finds_what_says_its_units(convert, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_measured_run_becomes_every_format(tiny_run, cli, tmp_path):
-    """What `qwenperf run` leaves, in a process of its own."""
-    command, environ, _ = cli
+def test_a_measured_run_becomes_every_format(tiny_run, cli, convert, tmp_path):
+    """What `qwenperf run` leaves; once also in a process of its own."""
     said = ("--commit", "a" * 40, "--committed-at", "2026-01-01T00:00:00Z")
     for name in ("asv", "pytest-benchmark", "github-action", "vllm", "sglang", "bencher", "openmetrics", "junit"):
         out = tmp_path / name
-        words = command("convert", tiny_run.folder, "--to", name, "--out", out, *said)
-        done = subprocess.run(words, check=False, capture_output=True, text=True, env=environ(), cwd=tmp_path)
-        assert (name, done.returncode, done.stderr) == (name, 0, "")
+        code, _, err = convert(tiny_run.folder, "--to", name, "--out", out, *said)
+        assert (name, code, err) == (name, 0, "")
         assert out.exists()
+    command, _, run = cli
+    done = run(command("convert", tiny_run.folder, "--to", "junit", *said), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.rstrip() == (tmp_path / "junit").read_text().rstrip()
 
 
 def a_record(run, **more):

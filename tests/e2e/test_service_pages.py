@@ -109,14 +109,15 @@ def some(names):
     return [name if name in AT_ONCE else pytest.param(name, marks=slow) for name in names]
 
 
-@pytest.mark.parametrize("width", [400, pytest.param(1280, marks=slow)])
 @pytest.mark.parametrize("name", some(NAMES))
-def test_no_page_is_wider_than_its_window_or_says_anything_to_the_console(visit, name, width):
-    """What is too wide scrolls in a box of its own; a policy that is broken would be on the console."""
-    with visit(name, width=width) as seen:
+def test_no_page_is_wider_than_its_window_or_says_anything_to_the_console(visit, name):
+    """On a telephone and on a desk. What is too wide scrolls in a box of its own; a broken policy is on the console."""
+    with visit(name, width=400) as seen:
         seen.page.wait_for_load_state("networkidle")
-        shot(seen, f"{name}-{width}")
-        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        for width in (400, 1280):
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            shot(seen, f"{name}-{width}")
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         expected = ["error: Failed to load resource: the server responded with a status of 404 (Not Found)"]
         assert seen.said == (expected if name == "absent" else [])
         assert all(one.startswith(seen.page.url.split("/")[0]) for one in seen.asked)
@@ -124,21 +125,22 @@ def test_no_page_is_wider_than_its_window_or_says_anything_to_the_console(visit,
         assert seen.page.title() != "taken"
 
 
-@pytest.mark.parametrize("dark", [pytest.param(False, marks=slow), True], ids=["light", "dark"])
 @pytest.mark.parametrize(
     "name",
     ["overview", *(pytest.param(one, marks=slow) for one in "series matrix run alerts first-run admin login".split())],
 )
-def test_every_text_can_be_read(visit, name, dark):
+def test_every_text_can_be_read(visit, name):
     """Its contrast with what is behind it is computed, in both schemes."""
-    with visit(name, dark=dark) as seen:
+    with visit(name) as seen:
         seen.page.wait_for_load_state("networkidle")
-        shot(seen, f"{name}-{'dark' if dark else 'light'}")
-        background = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (background == "rgb(255, 255, 255)") is not dark
-        texts = seen.page.evaluate(CONTRAST)
-        assert texts
-        assert [one for one in texts if one[1] < READABLE] == []
+        for scheme in ("light", "dark"):
+            seen.page.emulate_media(color_scheme=scheme)
+            shot(seen, f"{name}-{scheme}")
+            background = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (background == "rgb(255, 255, 255)") is (scheme == "light")
+            texts = seen.page.evaluate(CONTRAST)
+            assert texts
+            assert [one for one in texts if one[1] < READABLE] == [], scheme
 
 
 @slow

@@ -1,7 +1,6 @@
 """Our own ASV suite: what it tracks, and what asv makes of it on commits of this repository."""
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qwenperf.asv_plugin import TRACKED, measure
+from qwenperf.asv_plugin import measure
 from qwenperf.errors import MeasurementError
 from qwenperf.lab import interpreters
 from qwenperf.workloads.case import ENGINES
@@ -33,14 +32,6 @@ def test_each_rung_is_tracked_in_every_quantity(suite):
     assert suite.Ladder.params == (list(ENGINES),)
     assert {f"track_{name}" for name in ("ms_per_token", "shown_tokens_per_s", "cache_bytes")} <= set(dir(suite.Ladder))
     assert suite.Ladder.setup_cache.timeout >= suite.CASE_LIMIT_S * len(ENGINES)
-
-
-@pytest.mark.slow
-def test_a_rung_is_measured_for_every_quantity(suite):
-    """A real case ends in a number for every tracked metric."""
-    (case,) = ladder("tiny", suite.WORKLOAD, engines=("cached",), trials=2)
-    values = measure({"cached": case})["cached"]
-    assert [tracked.name for tracked in TRACKED if not math.isfinite(tracked.value(values))] == []
 
 
 @pytest.mark.slow
@@ -94,12 +85,15 @@ def at_home(folder):
 
 def asv(folder, *words, **more):
     """Run asv on one rung only; ``asv.here.json`` takes this environment's packages."""
-    told = at_home(folder) | {"QWENPERF_ASV_ONLY": "cached", "ASV_PACKAGES_OF": sys.prefix} | more
+    told = at_home(folder) | {"QWENPERF_ASV_ONLY": "cached", "ASV_PACKAGES_OF": sys.prefix} | SOON | more
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ASV_", "QWENPERF_"))}
     return subprocess.run(
         (sys.executable, "-m", "asv", *words), cwd=folder, check=False, capture_output=True, text=True, env=kept | told
     )
 
+
+SOON = {"PIP_NO_COMPILE": "no", "PYTHONDONTWRITEBYTECODE": ""}
+"""Byte code is made of what is imported, and not of all that is installed; pip's switch is on by a word for off."""
 
 FACTS = r"track_(cache_bytes|steady_compiles|tokens_unequal)\('cached'\)"
 """Benchmarks that are the same whenever they are run: anything asv says of them is about the code."""

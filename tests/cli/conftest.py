@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from qwenperf.lab import interpreters
+
 LOCK = "QWENPERF_LOCK"
 
 
@@ -27,9 +29,9 @@ class Finished:
         return folder
 
 
-def run(arguments, folder):
-    """Run a command line in ``folder`` and return what it did, whatever its exit code."""
-    return subprocess.run(arguments, capture_output=True, check=False, text=True, cwd=folder, env=environ())
+def run(arguments, folder, **more):
+    """Run a command line in ``folder``, with ``more`` environment, and return what it did, whatever its exit code."""
+    return subprocess.run(arguments, capture_output=True, check=False, text=True, cwd=folder, env=environ(**more))
 
 
 def command(*arguments):
@@ -57,3 +59,15 @@ def tiny_run(tmp_path_factory):
 def cli():
     """Functions that make a command line and its environment."""
     return command, environ, run
+
+
+@pytest.fixture
+def jax_is_had():
+    """Skip where the package index cannot be asked, or a version of JAX is for no Python of this machine."""
+
+    def check(*versions):
+        for version in versions:
+            if all(interpreters._trouble(python, [f"jax=={version}"]) for python in interpreters.interpreters()):
+                pytest.skip(f"no package index, or no jax {version} in it for a Python of this machine")
+
+    return check

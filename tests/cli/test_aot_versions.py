@@ -1,7 +1,6 @@
 """``qwenperf aot diff --jax`` and ``--libtpu``: one code under two versions, each in an environment of its own."""
 
 import json
-import subprocess
 import zipfile
 
 import pytest
@@ -64,24 +63,14 @@ def test_a_version_that_does_not_exist_is_one_line_before_any_environment_is_mad
     assert not (index / "environments").exists()
 
 
-@pytest.fixture
-def had():
-    """Skip where the package index cannot be asked, or has no such versions for a Python of this machine."""
-    trouble = [interpreters._trouble(interpreters.interpreters()[0], [f"jax=={one}"]) for one in (OLD, NEW)]
-    if any(trouble):
-        pytest.skip(f"no package index with jax {OLD} and {NEW}: {trouble}")
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("had")
-def test_two_versions_of_jax_are_compared_each_in_an_environment_of_its_own(cli, tmp_path):
+def test_two_versions_of_jax_are_compared_each_in_an_environment_of_its_own(cli, jax_is_had, tmp_path):
     """Both are named, each compiles with its own JAX and compiler, and table, records and exit code say the same."""
-    command_line, environ, _ = cli
+    jax_is_had(OLD, NEW)
+    command_line, _, run = cli
     kept, cache = tmp_path / "kept", tmp_path / "cache"
     asked = command_line("aot", "diff", "--jax", OLD, NEW, *SMALL, "--target", "v5e-1", "--out", kept)
-    done = subprocess.run(
-        asked, cwd=tmp_path, capture_output=True, text=True, check=False, env=environ(QWENPERF_CACHE=str(cache))
-    )
+    done = run(asked, tmp_path, QWENPERF_CACHE=str(cache))
     assert done.returncode in {0, 1}, done.stderr
     assert f"base jax {OLD}, head jax {NEW}" in done.stdout
     said = " ".join(done.stdout.split())

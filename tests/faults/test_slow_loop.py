@@ -49,26 +49,28 @@ def record_of(engine):
         )
 
 
-def verdict_of(engine, base):
-    case, other = record_of(engine), record_of(base)
-    return next(one for one in judge_case(case, HALF, {other.id: other}) if one.gate == "throughput")
-
-
-def conclusive(engine, base):
-    for _ in range(ATTEMPTS):
-        verdict = verdict_of(engine, base)
-        if verdict.outcome in {Outcome.PASS, Outcome.FAIL}:
-            break
-    return verdict
+def verdicts(base, engines):
+    """Return what gate throughput says of each engine beside ``base``, which is measured just before them."""
+    other = record_of(base)
+    found = {engine.name: judge_case(record_of(engine), HALF, {other.id: other}) for engine in engines}
+    return {name: next(one for one in each if one.gate == "throughput") for name, each in found.items()}
 
 
 def test_a_loop_five_times_slower_fails_throughput_and_the_same_loop_passes():
     """Held to half the speed of a rung of the same run, which leaves room for a noisy machine on both sides."""
     model = load_model("gpt2-size")
     base = build_engine(model, "cached-host", capacity=20)
-    same = conclusive(build_engine(model, "cached-host", name="same", capacity=20), base)
-    slow = conclusive(build_engine(model, "cached-host", step=times_five, name="slow", capacity=20), base)
-    assert same.outcome is Outcome.PASS
-    assert slow.outcome is Outcome.FAIL
-    assert "decode_tokens_per_s over cached-host" in slow.summary
-    assert "below its budget of at least 0.5" in slow.summary
+    left = [
+        build_engine(model, "cached-host", name="same", capacity=20),
+        build_engine(model, "cached-host", step=times_five, name="slow", capacity=20),
+    ]
+    said = {}
+    for _ in range(ATTEMPTS):
+        said |= verdicts(base, left)
+        left = [engine for engine in left if said[engine.name].outcome is Outcome.INCONCLUSIVE]
+        if not left:
+            break
+    assert said["same"].outcome is Outcome.PASS
+    assert said["slow"].outcome is Outcome.FAIL
+    assert "decode_tokens_per_s over cached-host" in said["slow"].summary
+    assert "below its budget of at least 0.5" in said["slow"].summary

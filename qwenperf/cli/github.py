@@ -14,7 +14,7 @@ import click
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
 from qwenperf.cli.streams import say, verdict_survives
-from qwenperf.errors import RecordError, UsageError
+from qwenperf.errors import QwenperfError, RecordError, UsageError
 from qwenperf.gate.verdict import strongest
 from qwenperf.settings import INCONCLUSIVE
 
@@ -107,7 +107,7 @@ def _event(file: Path) -> Mapping[str, Any]:
 
 def _signed_in(flags: Mapping[str, Any], target: Target) -> tuple[GitHub, str]:
     """Return GitHub with a token, or why there is none: that costs the post and not the verdict."""
-    from qwenperf.forge.api import ForgeError, GitHub
+    from qwenperf.forge.api import GitHub
     from qwenperf.forge.app import ARTIFACT_RIGHTS, RIGHTS, as_app
 
     # Variables of CI are pasted with a newline.
@@ -122,7 +122,7 @@ def _signed_in(flags: Mapping[str, Any], target: Target) -> tuple[GitHub, str]:
         try:
             rights = ARTIFACT_RIGHTS if flags["artifact"] else RIGHTS
             return as_app(api, target, flags["app_id"], os.environ.get("QWENPERF_GITHUB_APP_KEY", ""), rights), ""
-        except ForgeError as error:
+        except QwenperfError as error:  # GitHub said no, PyJWT is missing, or the key is none
             return replace(api, token=""), str(error)
     return api, "there is no token; set $GITHUB_TOKEN."
 

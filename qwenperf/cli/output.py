@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from typing import IO, Any, NoReturn
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from qwenperf.cli.streams import writing_data
@@ -18,6 +20,12 @@ debug_option = click.option("--debug", is_flag=True, help="Show the traceback of
 
 PLAIN_WIDTH = 80
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""All but tab and the end of a line."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can hold and UTF-8 cannot."""
+
 
 class _Console(Console):
     """Rich's console, which would end the process with 1, a failed gate's code, when its reader hangs up."""
@@ -25,6 +33,16 @@ class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
         """Pass the error on."""
         raise BrokenPipeError
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Leave out what steers a terminal: names of cases, and words of errors, are anybody's."""
+        for one in super().render(renderable, options):
+            yield one if one.control else Segment(shown(one.text), one.style)
+
+
+def shown(text: str) -> str:
+    """Return text as a terminal and a file can take it: control characters gone, half characters replaced."""
+    return _HALF.sub("\N{REPLACEMENT CHARACTER}", _CONTROL.sub("", text))
 
 
 def console(stream: IO[str]) -> Console:
@@ -56,6 +74,6 @@ def write(renderables: Iterable[RenderableType]) -> None:
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines that other tools may read to stdout, as they are; errors as ``writing_data``."""
+    """Write lines that other tools may read to stdout, as ``shown``; errors as ``writing_data``."""
     with writing_data():
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.writelines(f"{shown(line)}\n" for line in lines)

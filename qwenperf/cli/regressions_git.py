@@ -11,15 +11,20 @@ from pathlib import Path
 from qwenperf.errors import ConfigError
 from qwenperf.gate.excuses import TRAILER, from_trailers
 from qwenperf.schema.regressions import Cause, Form, Regression, RegressionStatus
+from qwenperf.schema.times import utc
 
 _TIMEOUT_S = 10
 _HASH = re.compile("[0-9a-fA-F]{7,64}")
 
 
 def last_release(folder: Path) -> str:
-    """Return when the newest tag before ``folder``'s HEAD was made, ISO 8601; empty without git or tags."""
-    form = "--format=%(creatordate:iso-strict)"
-    return _git(folder, "for-each-ref", "--merged", "HEAD", "--sort=-creatordate", "--count=1", form, "refs/tags")
+    """Return when the newest commit with a tag before ``folder``'s HEAD was made, ISO 8601; empty without git or tags.
+
+    A tag is often made long after its commit: what was committed in between came after the release.
+    """
+    # Of a tag with a message the first of the two is its commit's time, of one without the second.
+    form = "--format=%(*committerdate:iso-strict)%(committerdate:iso-strict)"
+    return max(_git(folder, "for-each-ref", "--merged", "HEAD", form, "refs/tags").split(), key=utc, default="")
 
 
 def with_acceptance(folder: Path, one: Regression, now: str) -> Regression:
@@ -48,8 +53,9 @@ def _git(folder: Path, *words: str) -> str:
     """Return what git prints; nothing where it is absent, fails or hangs, or does not know these commits."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
-        )
+            ["git", "-C", str(folder), *words], capture_output=True, encoding="utf-8", errors="replace", check=True,
+            timeout=_TIMEOUT_S,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()

@@ -19,10 +19,14 @@ def read_since(text: str, now: datetime, committed: Callable[[str], list[tuple[s
     """Return the moment that ``text`` means. ``committed``: commits by the beginning of their hash, and when they were.
 
     Raises:
-      UsageError: it means none, or two commits begin so.
+      UsageError: it means none, two commits begin so, or one does and it is an age.
     """
     age = _AGE.fullmatch(text)
     if age is not None:
+        # A day is written with a letter that hashes have as well.
+        if _COMMIT.fullmatch(text) and committed(text):
+            advice = "Give more of the hash, or the age in hours (h) or weeks (w)."
+            raise UsageError(f"--since {text!r} is an age, and begins a commit too.", advice=advice)
         try:
             return now - timedelta(**{_UNITS[age[2]]: int(age[1])})
         except OverflowError:

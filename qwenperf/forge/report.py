@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,10 @@ class Report:
     @property
     def marker(self) -> str:
         """First line of the comment, which nobody sees and by which it is found again."""
-        return f"<!-- qwenperf: {re.sub(r'[^A-Za-z0-9_.]+', '-', self.name)} -->"
+        shown = re.sub(r"[^A-Za-z0-9_.]+", "-", self.name)
+        # Names of other scripts have nothing else that tells them apart.
+        own = "" if self.name.isascii() else f" {hashlib.sha256(self.name.encode(errors='replace')).hexdigest()[:12]}"
+        return f"<!-- qwenperf: {shown}{own} -->"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,7 +155,14 @@ def write(runs: Sequence[RunRecord], name: str) -> tuple[Document, ...]:
     """
     if not runs:
         raise FormatError("there is no run to write.", advice="Does the file hold any?")
-    return _format(name, WRITABLE).write(runs)
+    try:
+        return _format(name, WRITABLE).write(runs)
+    except (LookupError, TypeError, AttributeError) as error:
+        named = [run.id for run in runs if "source" in run.extra]
+        if not named:
+            raise
+        seen = f"`source` of run {named[0]} is not what reading a file of another tool leaves there"
+        raise FormatError(f"{seen}: {error!r}.", advice="Read that tool's own file again.") from error
 
 
 def _format(name: str, known: Sequence[str]) -> Format:

@@ -9,9 +9,11 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from qwenperf.store.base import RECORD
 from qwenperf.store.places import LIST, asking, said
+from qwenperf.store.words import bare
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
@@ -24,17 +26,20 @@ _STAMP = "-"
 
 
 class ObjectPlace:
-    """Run folders in a bucket, or on another machine."""
+    """Run folders in a bucket, or on another machine. ``url`` is what may be shown of its address: no password."""
 
     def __init__(self, filesystem: AbstractFileSystem, path: str, url: str, scheme: str) -> None:
-        self._files, self._path, self.url = filesystem, path, url
+        self._files, self._path, self._key = filesystem, path, url
+        # Without a password what stands before @ is no secret; on Azure it is the container.
+        who, at, _ = urlsplit(url).netloc.rpartition("@")
+        self.url = bare(url) if at and ":" in who else url
         self._whole = scheme in _WHOLE
         self.shared = scheme != "memory"
 
     @property
     def key(self) -> str:
         """The place, written in one way."""
-        return self.url
+        return self._key
 
     def listing(self) -> Mapping[str, str]:
         """Return all folders: which of them are runs is seen when they are read."""

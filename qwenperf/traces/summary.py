@@ -38,7 +38,7 @@ def summarize(profile: Profile, *, tokens_per_step: int = 1, top: int = TOP) -> 
     rows = operation_rows(profile, devices)
     return {
         "version": VERSION,
-        "steps": len(profile.steps),
+        "steps": len(step_s),
         "step_s": step_s,
         "step_median_s": statistics.median(step_s) if step_s else None,
         "step_busy_s": busy if profile.steps else [],

@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import json
+import os
 import sys
 import zipfile
 from dataclasses import replace
@@ -166,6 +167,16 @@ def test_without_a_token_nothing_is_asked(job, github, call, monkeypatch):
     code, _, err = call(saved(job, samples.run(samples.case())))
     assert (code, github.requests) == (0, [])
     assert "nothing was posted: there is no token; set $GITHUB_TOKEN." in err
+
+
+def test_an_app_whose_key_is_none_changes_no_verdict(job, github, call, monkeypatch):
+    """And the summary of the job is written all the same."""
+    monkeypatch.setenv("QWENPERF_GITHUB_APP_KEY", "no key")
+    code, _, err = call(saved(job, samples.run(samples.case())), "--app-id", "12", "--summary")
+    assert code == 0
+    assert "nothing was posted: the app's private key is none." in err
+    assert "The case passed" in Path(os.environ["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
+    assert github.requests == []
 
 
 def test_a_token_is_taken_without_the_newline_that_it_was_pasted_with(job, github, call, monkeypatch):

@@ -41,6 +41,13 @@ def test_another_name_is_another_comment(api, github, target, report):
     assert github.comments[1]["body"].startswith("<!-- qwenperf: nightly-b- -->\n")
 
 
+def test_names_of_other_scripts_are_told_apart(api, github, target, report):
+    """None of their letters can stand in the marker."""
+    for name in ("\u6027\u80fd", "\u6e2c\u8a66", "\u6027\u80fd"):
+        post(api, target, replace(report, name=name))
+    assert len(github.comments) == 2
+
+
 @pytest.mark.parametrize(
     ("kind", "association", "body"),
     [("User", "NONE", MARKER), ("User", "CONTRIBUTOR", MARKER), ("Bot", "NONE", f"> {MARKER}")],

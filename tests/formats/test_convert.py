@@ -1,6 +1,7 @@
 """Formats by name, and found out by content."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -92,3 +93,13 @@ def test_every_format_says_what_it_is(repository):
     """And the page says it too."""
     page = (repository / "docs" / "formats.md").read_text(encoding="utf-8")
     assert [name for name in FORMATS if f"| `{name}` |" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("asv", {}), ("github-action", {"entry": 3}), ("asv", {"machine": {}, "params": 7})]
+)
+def test_a_source_that_no_tool_left_is_told(name, source):
+    """A run may say that it came from a file of a tool, and hold nothing of it."""
+    lying = replace(RUN, extra={"source": {"format": name, **source}})
+    with pytest.raises(FormatError, match=f"`source` of run {RUN.id} is not what reading"):
+        write([lying], name)

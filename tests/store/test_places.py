@@ -104,6 +104,21 @@ def test_places_that_show_files_half_written_get_the_record_by_renaming(made, tm
     assert len(store.series(made.CASE, "tpot_s").points) == 1
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sftp://me:secret@host/far", "sftp://host/far"),
+        ("sftp://me@host/far", "sftp://me@host/far"),
+        ("abfs://container@account.dfs/far", "abfs://container@account.dfs/far"),
+        ("s3://bucket/a:b@c", "s3://bucket/a:b@c"),
+    ],
+)
+def test_no_password_of_a_place_is_shown(tmp_path, url, shown):
+    """In no error, table or page; two places are two still."""
+    place = ObjectPlace(LocalFileSystem(), str(tmp_path), url, "sftp")
+    assert (place.url, place.key) == (shown, url)
+
+
 def test_a_run_at_a_url_that_fails_to_load_is_tried_again(made, monkeypatch):
     """A network that was down for a moment must not cost a run for good."""
     store = open_store("memory://flaky")

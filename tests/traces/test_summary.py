@@ -94,6 +94,12 @@ def test_a_step_of_twice_the_median_is_left_out_of_the_operations_and_told(summa
     assert summary["device_busy_s"] == us(640)
 
 
+def test_steps_within_steps_are_one_step(summary_of):
+    """Nothing was slow, and so nothing is said to be left out."""
+    summary = summary_of(((0, 300), (10, 80), (120, 80)), [("dot.1", 20, 50), ("dot.1", 130, 50)])
+    assert (summary["steps"], summary["typical_steps"], summary["step_s"]) == (1, 1, [us(300)])
+
+
 def test_the_host_is_told_of_where_no_operation_runs(summary_of):
     host = [("PjitFunction(f)", 0, 60), ("ParseArguments", 10, 20), ("Elsewhere", 150, 20)]
     summary = summary_of(((0, 100),), [("dot.1", 50, 30)], host)

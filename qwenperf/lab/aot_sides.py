@@ -53,5 +53,11 @@ def with_engine_of(side: Side, record: AotRecord, own: Side) -> AotRecord:
     if side.engine is None or own.engine is None:
         return record
     old, new = f"/{own.engine}/", f"/{side.engine}/"
-    cases = tuple(replace(case, id=case.id.replace(old, new, 1)) for case in record.cases)
-    return replace(record, cases=cases, declared=tuple(name.replace(old, new, 1) for name in record.declared))
+    cases = tuple(replace(case, id=_last_replaced(case.id, old, new)) for case in record.cases)
+    return replace(record, cases=cases, declared=tuple(_last_replaced(name, old, new) for name in record.declared))
+
+
+def _last_replaced(name: str, old: str, new: str) -> str:
+    """Return an id with another engine, which stands behind the model, and that may be a path with any names in it."""
+    model, found, rest = name.rpartition(old)
+    return f"{model}{new}{rest}" if found else name

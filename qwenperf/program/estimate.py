@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qwenperf.program.analysis import is_plausible
-from qwenperf.program.fit import usable_bytes
+from qwenperf.program.fit import times_held, usable_bytes
 from qwenperf.program.roofline import DTYPES, Demand, Peaks, demand_of, peaks_of
 from qwenperf.schema.analysis import Estimate, OperationCost, ProgramAnalysis, SweepPoint, TargetRecord
 from qwenperf.schema.records import Json
@@ -109,7 +109,7 @@ def _point(shape: _Shape, target: TargetRecord, peaks: Peaks, rows: int, tokens_
         shape.analysis, peaks, flops, shape.fixed_bytes + shape.bytes_per_row * rows, scale=rows / shape.batch
     )
     seconds = demand.seconds or math.inf
-    held = shape.cache_bytes * (rows / shape.batch - 1)
+    held = shape.cache_bytes * times_held(shape.analysis, shape.cache_bytes) * (rows / shape.batch - 1)
     peak, memory = shape.analysis.peak_bytes, usable_bytes(target)
     return SweepPoint(
         batch=rows,

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 _TABLE = re.compile(r"^(FileNames|FunctionNames|FileLocations|StackFrames)$")
 _WRITTEN = re.compile(r'source_file="(?P<file>[^"]*)"(?: source_line=(?P<line>\d{1,9}))?')
 _FRAME = re.compile(r"stack_frame_id=(\d{1,9})")
-_LIBRARY = re.compile(r"(?:^|[/\\])(?:jax|jaxlib|flax)[/\\]")
+_LIBRARY = re.compile(
+    r"(?:^|(?:site|dist)-packages[/\\])(?:jax|jaxlib|flax)[/\\]|[/\\](?:jax[/\\]_src|flax[/\\](?:core|linen|nnx))[/\\]"
+)
+"""Where libraries are installed, or what only they have: somebody's own code may lie in a folder named ``jax``."""
 _MOST_FRAMES = 200
 
 

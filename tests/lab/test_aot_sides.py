@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qwenperf.errors import MeasurementError, UsageError
-from qwenperf.lab.aot_sides import compile_side
+from qwenperf.lab.aot_sides import compile_side, with_engine_of
 from qwenperf.lab.sides import Side
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.records import Status
@@ -90,3 +90,13 @@ def wait_for(file):
     while not file.exists():
         assert time.monotonic() < end, f"no {file.name}"
         time.sleep(0.02)
+
+
+def test_an_engine_is_another_s_behind_a_model_whose_path_has_its_name(side):
+    """Else every program of one side would be missing on the other."""
+    own, other = (replace(side("exit 0"), engine=name) for name in ("cached", "cached+layers=scanned"))
+    name = "/data/cached/qwen/cached/b1-p16-n8-f32/decode_step@v5e-1"
+    record = replace(made.record(replace(made.good_case(), id=name)), declared=(name,))
+    told = with_engine_of(other, record, own)
+    assert told.declared == ("/data/cached/qwen/cached+layers=scanned/b1-p16-n8-f32/decode_step@v5e-1",)
+    assert [case.id for case in told.cases] == list(told.declared)

@@ -1,7 +1,10 @@
 """Whether a program fits, and how far it could grow."""
 
+from dataclasses import replace
+
 import pytest
 
+from qwenperf.program import estimate
 from qwenperf.program.fit import fit, refused
 from qwenperf.schema.analysis import ProgramAnalysis, TargetRecord
 
@@ -23,6 +26,17 @@ def test_what_is_free_is_filled_by_the_cache():
 def test_a_cache_that_is_not_updated_in_place_is_held_twice_and_grows_twice_as_fast():
     told = fit(program(600, alias=0), TARGET, **CACHE)
     assert (told.longest_context, told.extra["cache_held"]) == (150, 2)
+
+
+@pytest.mark.parametrize("alias", [0, 100])
+def test_a_sweep_fits_up_to_the_largest_batch(alias):
+    """Whether or not the cache is held twice."""
+    analysis = ProgramAnalysis(name="decode_step", peak_bytes=600, alias_bytes=alias, flops=40.0, hbm_bytes=400.0)
+    target = replace(TARGET, hbm_bytes_per_s=10.0, flops_per_s={"bf16": 100.0})
+    largest = fit(analysis, target, **CACHE).largest_batch
+    work = {"tokens_per_call": 2, "batch": 2, "weight_bytes": 200, "cache_bytes": 100}
+    swept = estimate.estimate(analysis, target, **work, sweep=range(1, 15)).sweep
+    assert {one.batch for one in swept if one.fits} == set(range(1, largest + 1))
 
 
 def test_what_does_not_fit_tells_what_would():

@@ -8,6 +8,8 @@ FileNames
 2 "/usr/lib/python3/site-packages/flax/nnx/module.py"
 3 "/usr/lib/python3/site-packages/jax/_src/nn/functions.py"
 4 "/home/me/jaxmodels/attention.py"
+5 "/home/me/jax/project/step.py"
+6 "/opt/checkouts/flax/flax/nnx/module.py"
 
 FunctionNames
 1 "Model.__call__"
@@ -20,6 +22,8 @@ FileLocations
 2 {file_name_id=2 function_name_id=2 line=300 end_line=300 column=4 end_column=9}
 3 {file_name_id=3 function_name_id=3 line=77 end_line=77 column=4 end_column=9}
 4 {file_name_id=4 function_name_id=4 line=5 end_line=5 column=4 end_column=9}
+5 {file_name_id=5 function_name_id=4 line=8 end_line=8 column=4 end_column=9}
+6 {file_name_id=6 function_name_id=2 line=300 end_line=300 column=4 end_column=9}
 
 StackFrames
 """
@@ -51,6 +55,13 @@ def test_frames_of_flax_and_jax_lead_to_the_frame_that_called_them():
 def test_a_package_whose_name_only_begins_with_jax_is_the_users():
     for frames in (OFF_BY_ONE, STRAIGHT):
         assert place(TABLES + frames, 4).text == "/home/me/jaxmodels/attention.py:5"
+
+
+def test_code_of_ones_own_may_lie_in_a_folder_named_jax():
+    """And a library where it was checked out."""
+    own = "1 {file_location_id=1}\n2 {file_location_id=5 parent_frame_id=1}\n3 {file_location_id=6 parent_frame_id=2}\n"
+    for frame in (2, 3):
+        assert place(TABLES + own, frame).text == "/home/me/jax/project/step.py:8"
 
 
 def test_a_frame_that_only_libraries_called_keeps_its_own_line():

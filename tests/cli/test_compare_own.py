@@ -84,6 +84,7 @@ def sides(base, head, engines=(ENGINE,), **flags):
     return with_own_engines(make_sides(base, head, flags), engines, flags)
 
 
+@pytest.mark.slow
 def test_each_revision_s_engine_is_measured_by_the_same_qwenperf(repository, tmp_path, capsys):
     """The record says of which file and which commit; a token that the change altered fails, as ever."""
     base, head = sides("main", "topic", (ENGINE, OTHER))
@@ -114,6 +115,7 @@ def test_each_revision_s_engine_is_measured_by_the_same_qwenperf(repository, tmp
     assert f"head (topic ({sha[:10]})): {ENGINE} from {record.head.extra['tree']}/src/" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_not_committed_is_measured_as_it_lies_there(repository):
     """A developer asks before the commit; and a second run of an unchanged tree is the same code."""
     (repository / "theirtokens.py").write_text("TOKEN = 3\n")

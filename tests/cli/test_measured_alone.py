@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from qwenperf.cli import main
@@ -16,6 +17,7 @@ def test_a_command_that_waits_in_vain_says_for_whom(measured_beside, tmp_path):
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_run_s_own_processes_go_on(tmp_path, monkeypatch):
     """They would wait for the run that waits for them."""
     (tmp_path / "lock").mkdir()

@@ -8,9 +8,9 @@ that was measured a metric under the tool's own name: its TTFT and TPOT are a cl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -86,15 +86,33 @@ def looks(document: Document, data: Any, tool: Tool) -> bool:  # noqa: ARG001  (
 
 
 def _read(documents: Sequence[Document], told: Told, tool: Tool) -> tuple[RunRecord, ...]:
-    return tuple(_run(place, told, tool) for document in documents for place in parse_lines(document, ADVICE))
+    return tuple(run for document in documents for run in _lines(parse_lines(document, ADVICE), told, tool))
+
+
+def _lines(places: Sequence[Place], told: Told, tool: Tool) -> Iterator[RunRecord]:
+    """Yield a run a line, a line that is there twice once."""
+    seen: list[Any] = []
+    for index, place in enumerate(places):
+        if place.value not in seen:
+            seen.append(place.value)
+            yield _run(place, told, tool, before=len(places) - 1 - index)
+
+
+def _earlier(told: Told, milliseconds: int) -> Told:
+    """Return what is told of a line with so many behind it: without times of their own, lines are in their order."""
+    at, written = (
+        text and (datetime.fromisoformat(text) - timedelta(milliseconds=milliseconds)).isoformat()
+        for text in (told.at, told.modified_at)
+    )
+    return replace(told, at=at, modified_at=written)
 
 
 read_vllm: Callable[[Sequence[Document], Told], tuple[RunRecord, ...]] = partial(_read, tool=VLLM)
 read_sglang: Callable[[Sequence[Document], Told], tuple[RunRecord, ...]] = partial(_read, tool=SGLANG)
 
 
-def _run(place: Place, told: Told, tool: Tool) -> RunRecord:
-    """Return the run of one result; it has one case."""
+def _run(place: Place, told: Told, tool: Tool, *, before: int = 0) -> RunRecord:
+    """Return the run of one result; it has one case. ``before``: so many are in its file behind it."""
     for key in ("backend", "duration", "completed"):
         place.at(key)
     asked: dict[str, Any] = {}
@@ -116,6 +134,7 @@ def _run(place: Place, told: Told, tool: Tool) -> RunRecord:
     date = place.maybe("date") if tool is VLLM else None
     when = "" if date is None else _when(date)
     suite = f"{tool.name}-serving"
+    told = told if when else _earlier(told, before)
     return make_run(
         told, tool=tool.name, place=place, created_at=when, suite=suite, environment=environment, cases=(case,)
     )

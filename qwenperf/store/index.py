@@ -159,7 +159,19 @@ class Index:
         self._connection.executemany(
             tables.INSERT_POINT,
             (
-                (self._id(one), at, measured, run, one.value, one.low, one.high, one.coverage, one.samples, one.trace)
+                (
+                    self._id(one),
+                    at,
+                    measured,
+                    run,
+                    one.value,
+                    one.low,
+                    one.high,
+                    one.coverage,
+                    one.samples,
+                    one.trace,
+                    one.reading,
+                )
                 for one in rows.points
             ),
         )

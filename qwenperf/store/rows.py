@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from qwenperf.errors import RecordError
-from qwenperf.gate.differences import STABLE, environment_key
 from qwenperf.gate.environment import environment_class
 from qwenperf.schema.codec import from_json
 from qwenperf.schema.hints import show
@@ -17,6 +15,7 @@ from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.records import Metric, RunRecord, Status
 from qwenperf.schema.times import utc
 from qwenperf.store.base import StoredRun
+from qwenperf.store.told import environment_of, reading_of
 
 CANARIES = {"roofline_bytes_per_s": "bytes/s", "roofline_flops_per_s": "flop/s"}
 """Series of what a machine could do at best when a case was measured, and their units: a step there is the machine's.
@@ -27,20 +26,13 @@ They come from the evidence of a case and are no metrics of it.
 _UNREAD = ("verdicts", "findings")
 """Parts of a case that are none of its history; of the evidence only the roofline is."""
 
-_SOURCE = "source"
-"""Key under which a run says that another tool measured it."""
-
-_WAVERS = re.compile(r"volatile|ram|hz_\w+")
-"""What differs from boot to boot of one machine: asv's bytes of memory, and the clock of the moment, which
-pytest-benchmark also calls the advertised one where the processor's name has none."""
-
 _READINGS = "readings of the index"
 """Key under which the number of samples is kept where they were left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointRow:
-    """One value of one metric of one case of a run."""
+    """One value of one metric of one case of a run. ``reading`` tells it from others that a growing file has told."""
 
     case: str
     metric: str
@@ -53,6 +45,7 @@ class PointRow:
     coverage: float | None
     samples: int
     trace: str | None
+    reading: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +111,7 @@ def rows_of(run: RunRecord, folder: str, source: str = "") -> Rows:
         committed_at=commit["committed_at"],
         branch=commit["branch"],
         dirty=run.commit.get("dirty") is True,
-        environment=_environment(run),
+        environment=environment_of(run),
         environment_class=environment_class(run.environment) if known else "",
         cases=len(run.cases),
         interrupted=run.interrupted,
@@ -126,24 +119,6 @@ def rows_of(run: RunRecord, folder: str, source: str = "") -> Rows:
     rows = Rows(run=stored, measured=measured, points=tuple(_points(run)))
     _check_text(rows, prefix)
     return rows
-
-
-def _environment(run: RunRecord) -> str:
-    """Return the key of a run's environment; of one that another tool measured all that is told of it counts.
-
-    Other tools have words of ours for other things: ``machine`` is a name to asv, and an architecture to
-    pytest-benchmark. By these alone different machines would be one.
-    """
-    is_ours = _SOURCE not in run.extra or not run.environment.keys() & {*STABLE}
-    return environment_key(run.environment if is_ours else {"told": _settled(run.environment)})
-
-
-def _settled(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _settled(one) if isinstance(one, Mapping) else one
-        for name, one in told.items()
-        if not _WAVERS.fullmatch(name)
-    }
 
 
 def moment(text: str, name: str = "time") -> float:
@@ -162,8 +137,9 @@ def moment(text: str, name: str = "time") -> float:
 def _points(run: RunRecord) -> Iterator[PointRow]:
     for case in run.cases:
         if case.status is Status.MEASURED:
+            reading = reading_of(run, case)
             for name, metric in case.metrics.items():
-                yield _point(case.id, name, metric, case.trace)
+                yield _point(case.id, name, metric, case.trace, reading)
             roofline = case.evidence.roofline
             for name, unit in CANARIES.items() if roofline is not None else ():
                 if name in case.metrics:
@@ -173,7 +149,7 @@ def _points(run: RunRecord) -> Iterator[PointRow]:
                 yield _point(case.id, name, ceiling, None)
 
 
-def _point(case: str, name: str, metric: Metric, trace: str | None) -> PointRow:
+def _point(case: str, name: str, metric: Metric, trace: str | None, reading: str | None = None) -> PointRow:
     low, high = metric.interval or (None, None)
     count = metric.extra.get(_READINGS)
     return PointRow(
@@ -188,6 +164,7 @@ def _point(case: str, name: str, metric: Metric, trace: str | None) -> PointRow:
         coverage=metric.coverage,
         samples=max(1, count if isinstance(count, int) else len(metric.samples)),
         trace=trace,
+        reading=reading,
     )
 
 

@@ -6,10 +6,10 @@ when the commit was made, or where that is unknown when the run was measured.
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 """Of the tables and of what is written into them; another version is left alone, and made anew from the runs.
 
-2: the environments of other tools' runs.
+2: the environments of other tools' runs. 3: which readings they told before.
 """
 
 CREATE = (
@@ -28,7 +28,8 @@ CREATE = (
     """CREATE TABLE points (
       series INTEGER NOT NULL, at REAL NOT NULL, measured REAL NOT NULL, run INTEGER NOT NULL, value REAL NOT NULL,
       low REAL, high REAL, coverage REAL, samples INTEGER NOT NULL, trace TEXT,
-      PRIMARY KEY (series, at, measured, run)) WITHOUT ROWID""",
+      reading TEXT, PRIMARY KEY (series, at, measured, run)) WITHOUT ROWID""",
+    "CREATE INDEX points_by_reading ON points (series, reading) WHERE reading IS NOT NULL",
 )
 
 RUN_COLUMNS = (
@@ -42,7 +43,7 @@ INSERT_RUN = f"""INSERT INTO runs (stamp, digest, measured, {", ".join(RUN_COLUM
 
 INSERT_PROBLEM = "INSERT INTO runs (folder, stamp, digest, problem) VALUES (?, ?, ?, ?)"
 
-INSERT_POINT = "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_POINT = "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 DROP_POINTS = """DELETE FROM points WHERE series IN (SELECT id FROM series)
   AND run = ? AND at = ? AND measured = ?"""
@@ -57,7 +58,11 @@ POINTS = """SELECT points.series, points.at, points.value, points.low, points.hi
     runs.dirty
   FROM points CROSS JOIN runs ON runs.id = points.run
   WHERE points.series IN ({series}) {conditions}
+    AND (points.reading IS NULL OR NOT EXISTS (SELECT 1 FROM points AS told
+      WHERE told.series = points.series AND told.reading = points.reading
+      AND (told.at, told.measured, told.run) < (points.at, points.measured, points.run)))
   ORDER BY points.at DESC, points.measured DESC, runs.name DESC LIMIT ?"""
+"""What another tool's file told twice is there once, as it was first told."""
 
 CLASHES = """SELECT runs.name, min(series.case_id), max(series.case_id) FROM points
   JOIN series ON series.id = points.series JOIN runs ON runs.id = points.run

@@ -27,6 +27,7 @@ def to_series(
 ) -> Series:
     """Return the series that ``rows`` (columns of ``tables.POINTS``) are; ``found`` names case and shape of each.
 
+    Direction and kind are those of the newest point, however often they have changed: that is what its tool means now.
     With ``latest_unit`` points in another unit than the newest's are left out, and counted in ``extra``.
 
     Raises:
@@ -38,8 +39,8 @@ def to_series(
         advice = "Ask for a part in one unit, by --since or --branch."
         raise StoreError(f"{metric} of {case} is in {seen} in {url}.", advice=advice)
     kept = [row for row, unit in zip(rows, units, strict=True) if unit == units[-1]]
-    shapes: dict[Shape, None] = dict.fromkeys(_shape(found[row[0]]) for row in kept)
-    unit, direction, kind = [*map(_shape, found.values()), *shapes][-1]
+    newest = found[kept[-1][0]] if kept else [*found.values()][-1]
+    unit, direction, kind = _shape(newest)
     return Series(
         case=case,
         metric=metric,

@@ -144,6 +144,15 @@ def test_the_newest_shape_of_a_metric_is_shown(made, tmp_path):
     assert (series.direction, made.values(series)) == (Direction.LOWER, [1.0, 2.0])
 
 
+def test_a_direction_that_was_corrected_twice_is_that_of_the_newest_point(made, tmp_path):
+    """It is the first one again, and not the one in between."""
+    wrong = dataclasses.replace(made.foreign(2.0), direction=Direction.HIGHER)
+    seen = (made.foreign(1.0), wrong, made.foreign(3.0))
+    runs = [made.run_of(day, metrics={"parse": one}) for day, one in enumerate(seen)]
+    series = made.filled(str(tmp_path / "s"), runs).series(made.CASE, "parse")
+    assert (series.direction, made.values(series)) == (Direction.LOWER, [1.0, 2.0, 3.0])
+
+
 def test_a_run_is_indexed_whatever_it_says_of_itself(made, tmp_path):
     """A number of readings that no index holds, and a metric of the name of a canary."""
     odd = dataclasses.replace(made.foreign(1.0), extra={"readings of the index": 10**30})

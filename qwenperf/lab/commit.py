@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 _HEADS = "refs/heads/"
+_TAGS = "refs/tags/"
+_MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _TIMEOUT_S = 10
 
 
@@ -36,7 +38,18 @@ def _branch(folder: Path, sha: str, environ: Mapping[str, str]) -> str:
     ref = environ.get("GITHUB_REF", "")
     if sha == environ.get("GITHUB_SHA") and ref.startswith(_HEADS):
         return ref.removeprefix(_HEADS)
-    return found
+    return _tag(folder) or found
+
+
+def _tag(folder: Path) -> str:
+    """Return the tag of a detached checkout, as a name that no branch has; empty where the main branch has its commit.
+
+    A commit of no branch counts as one of the main branch, and a tag is as often that of a line of old releases.
+    """
+    tags = (_git(folder, "tag", "--points-at", "HEAD") or "").splitlines()
+    if not tags or any(_git(folder, "merge-base", "--is-ancestor", "HEAD", main) is not None for main in _MAIN):
+        return ""
+    return f"{_TAGS}{tags[0]}"
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

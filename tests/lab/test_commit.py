@@ -57,3 +57,19 @@ def test_the_branch_of_a_detached_checkout_is_what_its_job_says(tmp_path, monkey
     assert describe_commit(tmp_path)["branch"] == "trunk"
     git(tmp_path, "checkout", "--detach")
     assert describe_commit(tmp_path)["branch"] == branch
+
+
+@pytest.mark.parametrize(("is_main", "branch"), [(True, "HEAD"), (False, "refs/tags/v1.0.1")])
+def test_a_detached_checkout_of_a_tag_is_of_the_main_branch_only_where_that_has_it(
+    tmp_path, monkeypatch, is_main, branch
+):
+    """A repair of an old release is no point of the main branch's history."""
+    for name in ("GITHUB_SHA", "GITHUB_REF", "CI_COMMIT_SHA", "CI_COMMIT_BRANCH"):
+        monkeypatch.delenv(name, raising=False)
+    git(tmp_path, "init", "-b", "main")
+    git(tmp_path, "commit", "--allow-empty", "-m", "first")
+    git(tmp_path, "checkout", *([] if is_main else ["-b"]), "main" if is_main else "releases")
+    git(tmp_path, "commit", "--allow-empty", "-m", "repaired")
+    git(tmp_path, "tag", "v1.0.1")
+    git(tmp_path, "checkout", "v1.0.1")
+    assert describe_commit(tmp_path)["branch"] == branch

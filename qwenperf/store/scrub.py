@@ -15,6 +15,9 @@ _NAMES = re.compile(
 )
 """Fields of an environment whose value nobody else needs to see; ``PWD`` is a folder."""
 
+_NAMES_ANYWHERE = re.compile(r"(?:\w+_)?(?:api_key|password)", re.IGNORECASE)
+"""Fields that are secrets wherever they are: SGLang tells all that a server was started with, its key among it."""
+
 _NAMES_OF_NUMBERS = re.compile(r"(?:token|secret|passw(?:or)?d|_pwd|pass|(?:^|_)key|(?:^|_)pat)$", re.IGNORECASE)
 """Of those, where a number is one too: tokens in the plural are counted."""
 
@@ -98,7 +101,8 @@ class _Counted:
         return clean
 
     def _entry(self, key: str, value: Any, *, named: bool, below: str) -> Any:
-        if named and value and _is_secret(key, value):
+        hidden = isinstance(value, str) and _NAMES_ANYWHERE.fullmatch(key) is not None
+        if value and (hidden or (named and _is_secret(key, value))):
             self.removed += 1
             return REMOVED
         named = named or _WHERE_NAMES_COUNT.fullmatch(key) is not None or (below, key) == _FOREIGN

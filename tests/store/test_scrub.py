@@ -51,6 +51,15 @@ def test_a_field_of_the_environment_with_a_secret_s_name_is_removed(name):
     assert removed == 1
 
 
+def test_what_a_server_was_started_with_is_told_without_its_keys():
+    """SGLang writes all of it beside each result; how tokens are made is no secret."""
+    told = {"tokenizer_path": "m", "api_key": "hunter2", "ssl_keyfile_password": "hunter3", "admin_api_key": None}
+    clean, removed = scrub({"cases": [{"spec": {"server_info": told}}]})
+    (case,) = clean["cases"]
+    assert case["spec"]["server_info"] == told | {"api_key": REMOVED, "ssl_keyfile_password": REMOVED}
+    assert removed == 2
+
+
 @pytest.mark.parametrize("where", ["environment", "env", "environ_vars", "ENVIRONMENT_VARIABLES"])
 def test_a_secret_that_is_a_number_is_one(where):
     """A count of tokens, a switch and the folder that one is in are none."""

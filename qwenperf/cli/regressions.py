@@ -1,4 +1,4 @@
-"""``qwenperf regressions``: what became worse over time in a store's runs; ``accept`` says that a change is meant."""
+"""``qwenperf regressions``: what became worse over time in a store's runs; ``accept`` says that it is meant."""
 
 from __future__ import annotations
 
@@ -61,32 +61,54 @@ def command(ctx: click.Context, /, *, debug: bool, **asked: Any) -> int:  # noqa
 @json_option
 @debug_option
 def accept_command(name: str, reason: str, *, store_url: str | None, as_json: bool, debug: bool) -> int:  # noqa: ARG001
-    """Accept the regression NAME: what follows is compared with its level."""
+    """Accept the regression NAME: what follows is compared with its level.
+
+    Where NAME is a case, or a pattern of cases, that none of its runs comes any more is accepted until one comes.
+    """
     from qwenperf.cli.regressions_find import alone, read_known
-    from qwenperf.gate.history_status import accept
-    from qwenperf.report.series_scale import printable
 
     store = find_store(store_url)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     with alone(store):
         record = read_known(store)
-        try:
-            regressions = accept(record.regressions, name, reason, now)
-        except UnknownNameError as error:
-            raise UnknownNameError("regression", name, error.known) from None
-        store.write_note(NOTE, dumps(replace(record, updated_at=now, regressions=regressions)).encode())
-    done = next(one for one in regressions if one.accepted_at == now and one.id.startswith(name))
+        kept, told, lines = _accepted(store, record, name, reason, now)
+        store.write_note(NOTE, dumps(replace(kept, updated_at=now)).encode())
     if as_json:
-        write_json(to_json(done))
+        write_json(told)
     else:
-        write_lines([printable(f"accepted {done.id}: {done.metric} of {done.case}: {done.reason}")])
+        write_lines(lines)
     return 0
+
+
+def _accepted(
+    store: DirectoryStore, record: RegressionsRecord, name: str, reason: str, now: str
+) -> tuple[RegressionsRecord, dict[str, Any], list[str]]:
+    """Return the record with what NAME means accepted, and what is said of it: as data and as lines."""
+    from qwenperf.gate.history_retired import named_cases, retire
+    from qwenperf.gate.history_status import accept
+    from qwenperf.report.series_scale import printable
+
+    try:
+        regressions = accept(record.regressions, name, reason, now)
+    except UnknownNameError as error:
+        cases = named_cases(name, store.cases())
+        if not cases:
+            raise UnknownNameError("regression or case", name, [*error.known, *store.cases()]) from None
+        retired = retire(record.retired, cases, reason, now)
+        told = [{"case": one.case, "reason": one.reason, "retired_at": one.retired_at} for one in retired]
+        mine = [one for one in told if one["case"] in cases]
+        lines = [printable(f"retired {one['case']}: {one['reason']}") for one in mine]
+        return replace(record, retired=retired), {"retired": mine}, lines
+    done = next(one for one in regressions if one.accepted_at == now and one.id.startswith(name))
+    line = printable(f"accepted {done.id}: {done.metric} of {done.case}: {done.reason}")
+    return replace(record, regressions=regressions), to_json(done), [line]
 
 
 def _list(*, store_url: str | None, stale: str | None, as_json: bool, **asked: Any) -> int:
     from qwenperf.cli import regressions_find as find
     from qwenperf.cli.regressions_git import with_acceptance
     from qwenperf.cli.windows import read_window
+    from qwenperf.gate.history_retired import is_retired
     from qwenperf.gate.history_status import kept_meanwhile, merged
 
     if stale is not None and stale not in STALE:
@@ -117,7 +139,7 @@ def _list(*, store_url: str | None, stale: str | None, as_json: bool, **asked: A
     better = [one for each in judged for one in each.improvements] if asked["improvements"] else []
     listed = [one for one in (*find.shown(found, judged), *better) if since is None or _is_since(one, since)]
     listed.sort(key=lambda one: (_ORDER.index(one.status), one.cause is not Cause.CODE))
-    silent = list(find.stale_series(judged, now))
+    silent = [one for one in find.stale_series(judged, now) if not is_retired(latest.retired, one.case, one.last)]
     with verdict_survives():
         tell(store, judged, listed, silent, release=release, as_json=as_json)
     return _code(listed, silent, stale)

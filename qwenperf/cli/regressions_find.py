@@ -60,7 +60,8 @@ def read_known(store: DirectoryStore) -> RegressionsRecord:
     record = loads(data.decode("utf-8", "replace"), f"{store.url}/{NOTE}")
     # What was accepted of a case stays accepted when that is renamed.
     known = (replace(one, case=store.aliases.name(one.case)) for one in record.regressions)
-    return replace(record, regressions=tuple(known))
+    retired = (replace(one, case=store.aliases.name(one.case)) for one in record.retired)
+    return replace(record, regressions=tuple(known), retired=tuple(retired))
 
 
 @contextmanager
@@ -157,7 +158,8 @@ def stale_series(judged: Sequence[Judged], now: datetime) -> Iterator[StaleSerie
             last = max(each.series.points, key=lambda point: seconds(point.measured_at)).measured_at
             by_case.setdefault(each.series.case, []).append((each.series.metric, last, found))
     for case, rows in by_case.items():
-        yield StaleSeries(case=case, metrics=tuple(row[0] for row in rows), last=rows[0][1], found=rows[0][2])
+        _, last, found = max(rows, key=lambda row: seconds(row[1]))
+        yield StaleSeries(case=case, metrics=tuple(row[0] for row in rows), last=last, found=found)
 
 
 def with_evidence(store: DirectoryStore, one: Regression) -> Regression:

@@ -82,4 +82,8 @@ def _lines(
         many = f"{len(case.metrics)} metrics" if case.metrics[1:] else case.metrics[0]
         told = f"stale: {many} of {case.case}: last measured {case.last}, {age} ago; expected within {expected}"
         yield Text(printable(told))
+    if silent:
+        yield Text(
+            "meant so, such as of a case that its suite has no more: qwenperf regressions accept CASE --reason WHY"
+        )
     yield from summary_lines(judged, listed, store.url)

@@ -111,12 +111,23 @@ class Regression:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Retired:
+    """A case of which somebody said, at ``retired_at``, that no run comes any more, and why. A later run ends that."""
+
+    case: str
+    reason: str
+    retired_at: str
+    extra: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RegressionsRecord:
-    """Every regression of a store that is still looked at, and every acceptance."""
+    """Every regression of a store that is still looked at, every acceptance, and cases that come no more."""
 
     schema: str = REGRESSIONS_SCHEMA
     updated_at: str = ""
     regressions: tuple[Regression, ...] = ()
+    retired: tuple[Retired, ...] = ()
     extra: Json = field(default_factory=dict)
 
 

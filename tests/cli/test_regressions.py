@@ -239,6 +239,31 @@ def test_a_case_that_no_longer_comes_is_told(tmp_path, capsys):
     assert ask(capsys, "--store", old, "--stale", "fail")[0] == 5
 
 
+def test_a_case_that_was_dropped_on_purpose_is_told_no_more_until_it_comes_again(tmp_path, capsys):
+    """Somebody says why, by the case's name or a pattern of names; a later run is measured after all."""
+    old = write_runs(tmp_path / "old", factor=1.0, until=NOW - timedelta(days=30))
+    told = json.loads(ask(capsys, "accept", "tiny/*", "--reason", "b1 is no use", "--json", "--store", old)[1])
+    assert [(one["case"], one["reason"]) for one in told["retired"]] == [(CASE, "b1 is no use")]
+    code, out, _ = ask(capsys, "--store", old, "--stale", "fail")
+    assert (code, "stale" in out) == (0, False)
+    (kept,) = loads((old / "regressions.json").read_text()).retired
+    assert kept.case == CASE
+    before = dataclasses.replace(kept, retired_at=(NOW - timedelta(days=40)).isoformat())
+    (old / "regressions.json").write_text(dump_regressions(RegressionsRecord(retired=(before,))))
+    assert ask(capsys, "--store", old, "--stale", "fail")[0] == 5
+    code, out, _ = ask(capsys, "accept", CASE, "--reason", "again", "--store", old)
+    assert (code, out) == (0, f"retired {CASE}: again\n")
+    assert [one.reason for one in loads((old / "regressions.json").read_text()).retired] == ["again"]
+
+
+def test_a_stale_case_says_how_to_end_it(tmp_path, capsys):
+    """And a reason is asked for."""
+    old = write_runs(tmp_path / "old", factor=1.0, until=NOW - timedelta(days=30))
+    assert "qwenperf regressions accept CASE --reason WHY" in ask(capsys, "--store", old)[1]
+    code, _, err = ask(capsys, "accept", CASE, "--reason", " ", "--store", old)
+    assert (code, "the reason is empty" in err) == (2, True)
+
+
 def test_improvements_are_listed_where_they_are_asked_for(tmp_path, capsys):
     """They are no alarm."""
     better = write_runs(tmp_path / "better", factor=0.9)
@@ -269,7 +294,7 @@ def test_a_name_that_nobody_has_is_refused(store, capsys):
     """Before anything was found there is none."""
     code, _, err = ask(capsys, "accept", "abc", "--reason", "y", "--store", store)
     assert code == 2
-    assert "unknown regression 'abc'" in err
+    assert "unknown regression or case 'abc'" in err
 
 
 def test_a_broken_record_is_named(store, capsys):

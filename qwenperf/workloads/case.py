@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,6 +11,7 @@ from qwenperf.errors import ConfigError, UnknownNameError
 from qwenperf.workloads.approximate import approximations, logit_bound
 from qwenperf.workloads.engine import RUNGS, parse_engine, rung_of
 from qwenperf.workloads.mistakes import on_purpose
+from qwenperf.workloads.whole import as_whole
 
 DTYPES = ("f32", "bf16")
 ENGINES = tuple(RUNGS)
@@ -40,14 +41,9 @@ class Workload:
           UnknownNameError: an unknown dtype.
         """
         for name, least in (("prompt_length", 1), ("new_tokens", 2), ("batch", 1)):
-            value = getattr(self, name)
-            with suppress(TypeError):  # numpy's whole numbers are kept as Python's, the only ones that JSON knows
-                value = operator.index(value)
-                object.__setattr__(self, name, value)
-            if not isinstance(value, int) or value < least:
-                raise ConfigError(f"workload {name} is {value!r}, which is not a whole number of at least {least}.")
+            _set_whole(self, name, least, "workload ")
         if self.dtype not in DTYPES:
-            raise UnknownNameError("dtype", self.dtype, DTYPES)
+            raise UnknownNameError("dtype", str(self.dtype), DTYPES)
 
     @property
     def label(self) -> str:
@@ -80,12 +76,20 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse an extrapolation from too little, or of nothing.
+        """Refuse what is no number, and an extrapolation from too little, or of nothing.
 
         Raises:
-          ConfigError: ``measured_tokens`` below 2, or start and end of the request together are all of it; or the
-            engine has a cache.
+          ConfigError: a truth for a number or a number for a truth; no trial or no time for them;
+            ``measured_tokens`` below 2, or start and end of the request together are all of it; or the engine has a
+            cache.
         """
+        for name, least in (("trials", 1), ("seed", None), ("measured_tokens", 0)):
+            _set_whole(self, name, least, "")
+        limit: object = self.time_limit_s
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
+            raise ConfigError(f"time_limit_s is {limit!r}, which is no number of seconds above 0.")
+        if not isinstance(self.requests_only, bool):
+            raise ConfigError(f"requests_only is {self.requests_only!r}, which is neither true nor false.")
         measured, all_tokens = self.measured_tokens, self.workload.new_tokens
         if measured and not 2 <= measured <= all_tokens // 2:
             raise ConfigError(
@@ -128,6 +132,20 @@ class Case:
             return cls(**{**known, "workload": Workload(**data["workload"])})
         except (KeyError, TypeError) as error:
             raise ConfigError(f"not a case: {error}.") from error
+
+
+def _set_whole(of: Workload | Case, name: str, least: int | None, prefix: str) -> None:
+    """Keep a whole number as Python's, the only one that JSON knows.
+
+    Raises:
+      ConfigError: it is none, or below ``least``.
+    """
+    value = getattr(of, name)
+    number = as_whole(value)
+    if number is None or (least is not None and number < least):
+        bound = "" if least is None else f" of at least {least}"
+        raise ConfigError(f"{prefix}{name} is {value!r}, which is not a whole number{bound}.")
+    object.__setattr__(of, name, number)
 
 
 def _has_cache(engine: str) -> bool:

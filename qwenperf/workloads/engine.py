@@ -13,7 +13,7 @@ from typing import Any
 
 from qwenperf.errors import ConfigError, UnknownNameError
 from qwenperf.workloads.defaults import DEFAULTS, best_values
-from qwenperf.workloads.setting import SETTINGS, Setting, Value
+from qwenperf.workloads.setting import MOST, SETTINGS, Setting, Value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +79,11 @@ def _check_value(setting: Setting, value: object) -> None:
         if not isinstance(value, int) or not whole or (value < setting.least and (value or 0 not in setting.values)):
             raise ConfigError(
                 f"engine setting {setting.name} is {value!r}, which is not a whole number of at least {setting.least}."
+            )
+        if value > MOST:
+            raise ConfigError(
+                f"engine setting {setting.name} is {value}; positions are counted up to {MOST}.",
+                advice="Leave it out, or give 0, where nothing is to be limited." if 0 in setting.values else "",
             )
     elif not any(value is known or (isinstance(known, str) and value == known) for known in setting.values):
         raise UnknownNameError(f"engine setting {setting.name}", str(value), [_text(known) for known in setting.values])

@@ -12,6 +12,9 @@ from qwenperf.workloads.flags import FLAG_SETS
 
 Value = str | int | bool
 
+MOST = 2**31 - 1
+"""Of a setting that counts positions or rows: programs count them in int32."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:

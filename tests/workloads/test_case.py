@@ -18,11 +18,37 @@ def test_whole_numbers_of_numpy_are_whole_numbers():
     assert json.loads(json.dumps(vars(workload)))["new_tokens"] == 8
 
 
-@pytest.mark.parametrize("value", [1, 8.0, "8", None, np.float32(8), np.arange(3), np.int64(-8)])
+@pytest.mark.parametrize("value", [1, 8.0, "8", None, True, np.True_, np.float32(8), np.arange(3), np.int64(-8)])
 def test_anything_else_is_refused_with_its_value(value):
     """A fraction, a text or an array is no number of tokens."""
     with pytest.raises(ConfigError, match=r"new_tokens is .* not a whole number of at least 2"):
         Workload(prompt_length=4, new_tokens=value)
+
+
+@pytest.mark.parametrize("name", ["batch", "prompt_length"])
+def test_a_truth_is_no_number_of_anything(name):
+    """`batch=True` is somebody's mistake, and no batch of one."""
+    with pytest.raises(ConfigError, match=f"workload {name} is True, which is not a whole number of at least 1"):
+        Workload(**{"prompt_length": 4, "new_tokens": 8, name: True})
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"trials": True}, "trials is True, which is not a whole number of at least 1"),
+        ({"trials": 0}, "trials is 0, which is not"),
+        ({"trials": 2.5}, "trials is 2.5, which is not"),
+        ({"seed": True}, "seed is True, which is not a whole number"),
+        ({"measured_tokens": True}, "measured_tokens is True, which is not a whole number of at least 0"),
+        ({"time_limit_s": True}, "time_limit_s is True, which is no number of seconds above 0"),
+        ({"time_limit_s": float("nan")}, "time_limit_s is nan, which is no"),
+        ({"requests_only": 1}, "requests_only is 1, which is neither true nor false"),
+    ],
+)
+def test_a_case_refuses_what_is_no_number_and_no_truth(change, told):
+    """Each field by its name, with what was given."""
+    with pytest.raises(ConfigError, match=told):
+        Case(model="tiny", engine="naive", workload=LONG, **change)
 
 
 def test_a_case_that_times_requests_only_is_read_back_and_others_do_not_speak_of_it():

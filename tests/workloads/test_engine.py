@@ -47,6 +47,13 @@ def test_a_number_of_keys_is_a_whole_number(value):
         EngineSettings(window=value)
 
 
+def test_a_window_that_no_position_reaches_is_refused():
+    """Positions are int32: the program of such a window does not compile."""
+    assert parse_engine(f"cached+window={2**31 - 1}").window == 2**31 - 1
+    with pytest.raises(ConfigError, match=f"engine setting window is {2**31}; positions are counted up to {2**31 - 1}"):
+        parse_engine(f"cached+window={2**31}")
+
+
 def test_every_field_is_a_setting_of_the_catalogue():
     """A setting that is nowhere explained could not be measured or documented."""
     assert [field.name for field in dataclasses.fields(EngineSettings)] == list(SETTINGS)

@@ -137,10 +137,10 @@ def _case(
     program = lower(jitted, placed, target, case_id=case_id, name=name, spec=spec, mesh=mesh)
     if not isinstance(program, Lowered):
         return program
-    return compile_lowered(replace(program, work=_with_sizes(work, program)))
+    return compile_lowered(replace(program, work=with_sizes(work, program)))
 
 
-def _with_sizes(work: Work, program: Lowered) -> Work:
+def with_sizes(work: Work, program: Lowered) -> Work:
     """Return ``work`` with the bytes that an estimate of tokens/s needs."""
     if not work.tokens_per_call:
         return work

@@ -14,6 +14,7 @@ import click
 
 from qwenperf.cli.budget_file import find_program_budgets
 from qwenperf.cli.config import find_project
+from qwenperf.cli.engine_path import engine_found_here, engine_here_option
 from qwenperf.cli.files import named_path
 from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json, write_lines
@@ -88,8 +89,9 @@ class _Aot(click.Group):
     "--engine",
     "engines",
     multiple=True,
-    help=f"An engine as in `qwenperf run`, repeatable (default: {DEFAULT_ENGINE}).",
+    help=f"An engine as in `qwenperf run`, yours too, repeatable (default: {DEFAULT_ENGINE}).",
 )
+@engine_here_option
 @click.option("--prompt-length", type=int, metavar="N", help="Tokens of the prompt (default: 32).")
 @click.option("--new-tokens", type=int, metavar="N", help="Tokens to generate (default: 32).")
 @click.option("--batch", type=int, metavar="N", help="Prompts at once (default: 1).")
@@ -137,7 +139,9 @@ def command(ctx: click.Context, /, *, as_json: bool, list_targets: bool, **flags
     from qwenperf.aot.topology import resolve_all
 
     found = resolve_all(joined_targets(flags["targets"]))
-    return _compile(_cases(flags), found, flags, as_json=as_json)
+    cases = _cases(flags)
+    with engine_found_here((case.engine for case in cases), here=flags["engine_here"]):
+        return _compile(cases, found, flags, as_json=as_json)
 
 
 def joined_targets(given: Sequence[str]) -> str:

@@ -13,8 +13,10 @@ import click
 
 from qwenperf.cli.aot import DEFAULT_ENGINE, joined_targets
 from qwenperf.cli.compare_cases import quarantine
+from qwenperf.cli.compare_own import with_own_engines
 from qwenperf.cli.compare_sides import package_root
 from qwenperf.cli.config import find_project
+from qwenperf.cli.engine_path import engine_found_here, engine_here_option
 from qwenperf.cli.files import is_there, named_path, read_text, reason
 from qwenperf.cli.interrupts import interrupts
 from qwenperf.cli.output import debug_option, json_option, write, write_json
@@ -22,6 +24,7 @@ from qwenperf.cli.select import check_engine
 from qwenperf.cli.streams import say, verdict_survives
 from qwenperf.errors import OutputError, RecordError, UsageError
 from qwenperf.gate.excuses import TRAILER, Excuse, from_table, from_trailers
+from qwenperf.workloads.factory import is_factory
 from qwenperf.workloads.models import PRESETS
 
 if TYPE_CHECKING:
@@ -40,7 +43,8 @@ _SEVERAL = ("engine", "target", "filter")
 @click.option("--jax", nargs=2, metavar="BASE HEAD", help="Compare two versions of JAX under the same code instead.")
 @click.option("--libtpu", nargs=2, metavar="BASE HEAD", help="Compare two versions of the TPU's compiler instead.")
 @click.option("--model", help="As in `qwenperf aot`.")
-@click.option("--engine", multiple=True, help="As in `qwenperf aot`, repeatable.")
+@click.option("--engine", multiple=True, help="As in `qwenperf aot`, repeatable; one of yours is each side's own.")
+@engine_here_option
 @click.option("--target", multiple=True, metavar="NAME,...", help="As in `qwenperf aot`.")
 @click.option("--prompt-length", type=int, metavar="N", help="Tokens of the prompt.")
 @click.option("--new-tokens", type=int, metavar="N", help="Tokens to generate.")
@@ -59,6 +63,7 @@ def command(base: str | None, head: str | None, as_json: bool, **flags: Any) -> 
     BASE and HEAD are two revisions of this repository (default: where it was forked from the main branch), or two
     saved records (aot.json, or the folder that holds it). With --jax or --libtpu the same code is compiled by two
     versions, each in an environment of its own. The other flags choose programs and targets, as in `qwenperf aot`.
+    In a repository of your own, name the engine in it: --engine package.module:make.
     """
     from qwenperf.gate.aot import exit_code
     from qwenperf.gate.aot_difference import compare_records
@@ -94,17 +99,27 @@ def _records(
         told = f", and {other!r} is none: no such file, and no folder with {RECORD}" if other else ""
         raise UsageError(f"{saved[0]} is a saved record{told}. Give two of them, or two revisions.")
     _check(flags)
-    from qwenperf.lab.aot_sides import compile_side, with_engine_of
+    from qwenperf.lab.aot_sides import compile_side, with_engine_of, with_model_of
 
     (first, second), excuses = _sides(base, head, flags)
     # Told, because an older base may have another default.
     chosen = flags["engine"] or flags["engines"] or flags["suite"]
     arguments = [*_arguments(flags), *(() if chosen else ("--engine", DEFAULT_ENGINE))]
-    found = []
-    for side in (first, second):
-        say(f"compiling {side.name}: {side.label}")
-        found.append(compile_side(side, arguments))
+    found, model = [], flags["model"]
+    with engine_found_here(_of_one_code(flags), here=flags["engine_here"]):
+        for side in (first, second):
+            say(f"compiling {side.name}: {side.label}")
+            found.append(compile_side(side, arguments))
+    if model is not None:
+        found = [with_model_of(record, model, _elsewhere(model)) for record in found]
     return (with_engine_of(second, found[0], first), found[1]), (first.label, second.label), excuses
+
+
+def _of_one_code(flags: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the engines that may lie in the working folder: of two revisions each has its own."""
+    if flags["engines"]:
+        return tuple(flags["engines"])
+    return tuple(flags["engine"]) if flags["jax"] or flags["libtpu"] else ()
 
 
 def _check(flags: Mapping[str, Any]) -> None:
@@ -120,7 +135,7 @@ def _check(flags: Mapping[str, Any]) -> None:
     targets = resolve_all(joined_targets(flags["target"]))
     for engine in flags["engines"] or ():
         check_engine(engine)
-        for target in targets:
+        for target in () if is_factory(engine) else targets:
             settings_for(engine, target.platform)
 
 
@@ -147,7 +162,9 @@ def _sides(
     accepted: tuple[Excuse, ...] = ()
     if start != WORKING_TREE:
         accepted = from_trailers(repository.trailers(start, TRAILER, end))
-    return (repository.side("base", start), repository.side("head", end)), accepted
+    sides = (repository.side("base", start), repository.side("head", end))
+    asked = {"engines": None, "jax": None, "aa": False, "suite": flags["suite"]}
+    return with_own_engines(sides, flags["engine"], asked), accepted
 
 
 def _of_versions(versions: Mapping[str, tuple[str, str]], flags: Mapping[str, Any]) -> tuple[Side, Side]:
@@ -171,14 +188,17 @@ def _arguments(flags: Mapping[str, Any]) -> Iterator[str]:
     for name in _PASSED_ON:
         if flags[name] is not None:
             value = str(flags[name])
-            # Each side runs in a folder of its own.
-            here = name == "model" and value not in PRESETS and is_there(Path(value))
-            yield from (f"--{name.replace('_', '-')}", str(Path(value).resolve()) if here else value)
+            yield from (f"--{name.replace('_', '-')}", _elsewhere(value) if name == "model" else value)
     for name in _SEVERAL:
         for value in flags[name]:
             yield from (f"--{name}", value)
     if flags["check_repeat"]:
         yield "--check-repeat"
+
+
+def _elsewhere(model: str) -> str:
+    """Return what another folder calls a model: each side runs in one of its own."""
+    return str(Path(model).resolve()) if model not in PRESETS and is_there(Path(model)) else model
 
 
 def _refuse_flags(what: str, flags: Mapping[str, Any], names: tuple[str, ...]) -> None:

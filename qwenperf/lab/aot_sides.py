@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from qwenperf.errors import MeasurementError, QwenperfError, UsageError
 from qwenperf.lab.side_command import LIMIT_S, run_command
 from qwenperf.lab.sides import Side
-from qwenperf.schema.analysis import AotRecord
+from qwenperf.schema.analysis import AotCase, AotRecord
 from qwenperf.schema.codec import aot_loads
 
 
@@ -25,7 +26,9 @@ def compile_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S)
       MeasurementError: its command ends without a record; says what it said last.
     """
     engine = ["--engine", side.engine] if side.engine else []
-    command = [side.python, "-P", "-m", "qwenperf", "aot", *arguments, *engine, "--json"]
+    # It is started in a revision's folder, which on Python's path would hide Python's own modules.
+    here = ["--no-engine-here"] if side.tree else []
+    command = [side.python, "-P", "-m", "qwenperf", "aot", *arguments, *engine, *here, "--json"]
     try:
         # Its own folder of records is a copy of what it tells, and a tree of code is to stay as it was exported.
         with tempfile.TemporaryDirectory(prefix="qwenperf-aot-") as folder:
@@ -42,7 +45,37 @@ def compile_side(side: Side, arguments: Sequence[str], limit_s: float = LIMIT_S)
         raise kind(f"{side.name} ({side.label}) gives no record of compiled programs: {told}") from error
     if record.cases and all(case.extra.get("exit_code") == UsageError.exit_code for case in record.cases):
         raise UsageError(f"{side.name} ({side.label}): {record.cases[0].error}")
+    _check_files(record, side)
     return record
+
+
+def _check_files(record: AotRecord, side: Side) -> None:
+    """Refuse programs of another copy of somebody's engine than the one in the tree of ``side``."""
+    if side.tree is None:
+        return
+    for case in record.cases:
+        file = case.extra.get("engine_file")
+        if case.program is not None and not (file and Path(str(file)).is_relative_to(side.tree.root.resolve())):
+            raise MeasurementError(
+                f"{side.name} ({side.label}): {case.id} was compiled from {file or 'a file that it does not tell'}, "
+                f"and not from the revision's tree {side.tree.root}."
+            )
+
+
+def with_model_of(record: AotRecord, model: str, given: str) -> AotRecord:
+    """Return ``record`` with the ids of a model as the caller calls it; its side was ``given`` another name for it."""
+
+    def renamed(name: str) -> str:
+        return f"{model}{name.removeprefix(given)}" if name.startswith(f"{given}/") else name
+
+    def own(case: AotCase) -> AotCase:
+        told = case.spec.get("case")
+        spec = case.spec
+        if isinstance(told, Mapping) and told.get("model") == given:
+            spec = {**spec, "case": {**told, "model": model}}
+        return replace(case, id=renamed(case.id), spec=spec)
+
+    return replace(record, cases=tuple(map(own, record.cases)), declared=tuple(map(renamed, record.declared)))
 
 
 def with_engine_of(side: Side, record: AotRecord, own: Side) -> AotRecord:

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from qwenperf.aot.topology import resolve
 from qwenperf.errors import QwenperfError
 from qwenperf.lab.aot_items import ITEMS, claim, not_compiled
 from qwenperf.lab.orphan import end_with_parent
+from qwenperf.lab.own_tree import OwnTree, check_engine_file, import_from, told_tree
 from qwenperf.lab.run_folder import write_text
 from qwenperf.lab.start import start_jax
 from qwenperf.schema.analysis import AotCase
 from qwenperf.schema.codec import dumps
 from qwenperf.workloads.case import Case
+from qwenperf.workloads.factory import is_factory
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -43,19 +46,27 @@ def main(arguments: Sequence[str]) -> None:
     except QwenperfError as error:
         say({"unfit": str(error)})
         return
+    tree = told_tree(os.environ)
+    if tree is not None:
+        import_from(tree)
     for number, item in enumerate(spec["items"]):
         if claim(folder, number):
             say({"item": number})
-            write_text(Path(item["record"]), dumps(_record(item, place, again=bool(spec.get("again")))))
+            write_text(Path(item["record"]), dumps(_record(item, place, tree, again=bool(spec.get("again")))))
             say({"done": number})
 
 
-def _record(item: Mapping[str, Any], place: Path | None, *, again: bool) -> AotCase:
+def _record(item: Mapping[str, Any], place: Path | None, tree: OwnTree | None, *, again: bool) -> AotCase:
     from qwenperf.aot.case import compile_case  # JAX is started by now, or said why it does not
+    from qwenperf.lab.own_engine import own_engine
 
-    target = resolve(item["target"])
+    case, target = Case.from_json(item["case"]), resolve(item["target"])
     try:
-        return compile_case(Case.from_json(item["case"]), item["program"], target, place=place, again=again)
+        record = compile_case(case, item["program"], target, place=place, again=again, make=own_engine)
+        if tree is None or not is_factory(case.engine):
+            return record
+        # Looked at when it is imported: another copy would be the same code on both sides of a difference.
+        return replace(record, extra={**record.extra, "engine_file": check_engine_file(case.engine, tree)})
     except QwenperfError as error:
         return not_compiled(item, error)
 

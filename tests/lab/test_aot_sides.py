@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from qwenperf.errors import MeasurementError, UsageError
-from qwenperf.lab.aot_sides import compile_side, with_engine_of
+from qwenperf.lab.aot_sides import compile_side, with_engine_of, with_model_of
+from qwenperf.lab.own_tree import OwnTree
 from qwenperf.lab.sides import Side
 from qwenperf.schema.codec import dumps
 from qwenperf.schema.records import Status
@@ -100,3 +101,33 @@ def test_an_engine_is_another_s_behind_a_model_whose_path_has_its_name(side):
     told = with_engine_of(other, record, own)
     assert told.declared == ("/data/cached/qwen/cached+layers=scanned/b1-p16-n8-f32/decode_step@v5e-1",)
     assert [case.id for case in told.cases] == list(told.declared)
+
+
+def test_a_model_in_a_folder_has_the_id_that_other_commands_give_it():
+    """A side is told where the folder lies; a budget, and another record, know it as the user called it."""
+    given = "/home/user/models/small"
+    case = replace(made.good_case(), id=f"{given}/cached/b1-p16-n8-f32@v5e-1/prefill", spec={"case": {"model": given}})
+    other = replace(made.good_case(), id=f"{given}er/cached/b1-p16-n8-f32@v5e-1/prefill")
+    told = with_model_of(replace(made.record(case, other), declared=(case.id, other.id)), "models/small", given)
+    assert told.declared == ("models/small/cached/b1-p16-n8-f32@v5e-1/prefill", other.id)
+    assert [one.id for one in told.cases] == list(told.declared)
+    assert told.cases[0].spec == {"case": {"model": "models/small"}}
+
+
+def test_programs_of_another_copy_of_an_engine_are_none_of_a_revision(side, tmp_path):
+    """Both sides would be the same code, and the difference none."""
+    root = tmp_path / "tree"
+    root.mkdir()
+    tree = OwnTree(root=root, folders=(root,), packages=("theirs",), checkout=tmp_path)
+
+    def compiled(**extra):
+        record = made.record(replace(made.good_case(), extra=extra))
+        (root / "record.json").write_text(dumps(record))
+        asked = replace(side('echo "$@" > asked; cat record.json'), tree=tree)
+        return compile_side(asked, ())
+
+    assert compiled(engine_file=str(root / "theirs.py")).cases
+    assert "--no-engine-here" in (root / "asked").read_text()
+    for extra in ({"engine_file": str(tmp_path / "theirs.py")}, {}):
+        with pytest.raises(MeasurementError, match="not from the revision's tree"):
+            compiled(**extra)

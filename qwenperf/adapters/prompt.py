@@ -46,20 +46,41 @@ def new_tokens_only(result: Any, prompt_BT: Any, new_tokens: int, source: str) -
     """Return the [B, new_tokens] tokens of ``result``, which may repeat the prompt in front of them.
 
     Raises:
-      MeasurementError: ``result`` has another shape; names ``source``.
+      MeasurementError: ``result`` has another shape, or is no whole numbers that int32 holds; names ``source``.
     """
     batch, length = np.shape(prompt_BT)
-    shape = np.shape(result)
+    tokens = _returned_tokens(result, source)
+    shape = tokens.shape
     if shape == (batch, length + new_tokens):
-        return jnp.asarray(result)[:, length:]
+        return tokens[:, length:]
     if shape == (batch, new_tokens):
-        return jnp.asarray(result)
+        return tokens
     if batch == 1 and shape in ((new_tokens,), (length + new_tokens,)):
-        return new_tokens_only(jnp.asarray(result)[None], prompt_BT, new_tokens, source)
+        return new_tokens_only(tokens[None], prompt_BT, new_tokens, source)
     raise MeasurementError(
         f"{source} returned shape {list(shape)} for {batch} prompt(s) of {length} and {new_tokens} new tokens.",
         advice=f"Return the new tokens, [{batch}, {new_tokens}], or prompt and new tokens.",
     )
+
+
+def _returned_tokens(result: Any, source: str) -> jax.Array:
+    """Return an engine's tokens on the device; of what is there already only the type is looked at: clocks run."""
+    if isinstance(result, jax.Array):
+        seen: Any = result
+    else:
+        try:
+            seen = np.asarray(result)
+        except ValueError as error:
+            raise MeasurementError(f"{source} returned rows of different lengths.", advice="Pad them.") from error
+    if seen.size and not np.issubdtype(seen.dtype, np.integer):
+        advice = "Return token ids: what is chosen of logits or probabilities, and not these."
+        raise MeasurementError(
+            f"{source} returned {seen.dtype}{list(seen.shape)}, and tokens are whole numbers.", advice=advice
+        )
+    if isinstance(seen, np.ndarray) and seen.size and not _INT32.min <= seen.min() <= seen.max() <= _INT32.max:
+        beyond = seen.max() if seen.max() > _INT32.max else seen.min()
+        raise MeasurementError(f"{source} returned token {beyond}, which int32 does not hold.")
+    return jnp.asarray(seen)
 
 
 def logits_and_state(result: Any, source: str) -> tuple[Any, Any]:

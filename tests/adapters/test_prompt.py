@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from qwenperf.adapters import as_engine, prefix_logits
-from qwenperf.adapters.prompt import as_tokens
+from qwenperf.adapters.prompt import as_tokens, new_tokens_only
 from qwenperf.errors import MeasurementError, TokenError
 
 
@@ -29,3 +29,25 @@ def test_a_step_that_returns_no_pair_is_named(result, seen):
         engine.prefill(np.zeros((1, 2), np.int32))
     with pytest.raises(MeasurementError, match=f"prefill returned {seen}"):
         prefix_logits(lambda _: result)(np.zeros((1, 2), np.int32))
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (np.full((1, 3), 5.0), r"theirs\(\) returned float64\[1, 3\], and tokens are whole numbers. Return token ids"),
+        (jnp.full((1, 3), 5.0), r"returned float32\[1, 3\]"),
+        ([True, False, True], r"returned bool\[3\]"),
+        ([[5, 6], [7]], "returned rows of different lengths"),
+        ([[5, 6, 2**32 + 7]], f"returned token {2**32 + 7}, which int32 does not hold"),
+    ],
+)
+def test_what_is_no_token_is_refused_and_not_made_one(result, told):
+    """Also 5.0, which somebody forgot to round or to choose by; 2**32 + 7 is not token 7."""
+    with pytest.raises(MeasurementError, match=told):
+        new_tokens_only(result, np.zeros((1, 2), np.int32), 3, "theirs()")
+
+
+@pytest.mark.parametrize("result", [[[5, 6, 7]], np.asarray([5, 6, 7], np.uint8), jnp.asarray([[1, 2, 5, 6, 7]])])
+def test_tokens_of_any_whole_type_and_form_are_taken(result):
+    """With the prompt before them or not, a batch of one with or without its axis."""
+    assert new_tokens_only(result, np.asarray([[1, 2]]), 3, "theirs()").tolist() == [[5, 6, 7]]

@@ -67,5 +67,5 @@ def test_nothing_to_compare_with_is_an_error():
 def test_what_is_no_answer_is_named():
     """Fractions are no tokens."""
     fractions = CallableEngine(name="fractions", call=lambda prompt, n: np.full((len(prompt), n), 0.5))
-    with pytest.raises(MeasurementError, match=r"fractions returned float.*\[2, 4\]"):
+    with pytest.raises(MeasurementError, match=r"fractions\(\) returned float.*\[2, 4\]"):
         compare_with_engine(fractions, engine_of(generate), WORK, PROMPT)

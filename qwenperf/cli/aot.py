@@ -200,7 +200,7 @@ def _compile(cases: Sequence[Case], targets: Sequence[Target], flags: dict[str, 
     project = find_project(Path.cwd())
     budgets = find_program_budgets(project, flags["budget_file"])
     if flags["budget_file"] and not budgets.budgets:
-        say(f"note: {flags['budget_file']} has no budget of compiled programs: none of its globs has an `@`.")
+        say(f"note: {flags['budget_file']} has no budget of compiled programs: none of its globs has `@` and a target.")
     settings = project.settings({"out": flags["out"]})
     folder = create_run_folder(Path(settings.out), datetime.now(UTC))
     options = AotOptions(

@@ -1,4 +1,4 @@
-"""Budgets of compiled programs: tables of ``[tool.qwenperf.budgets]`` whose glob has an ``@``.
+"""Budgets of compiled programs: tables of ``[tool.qwenperf.budgets]`` whose glob has an ``@`` and a target.
 
     [tool.qwenperf.budgets."qwen2.5-0.5b/*@v7x-*/decode_step"]
     temp_bytes = { max = 2_000_000 }           # any fact of ``aot_facts``
@@ -21,9 +21,9 @@ from qwenperf.errors import ConfigError
 from qwenperf.gate.aot_facts import FACTS
 from qwenperf.gate.budget_values import check_keys, limit, table
 from qwenperf.gate.limits import Limit
+from qwenperf.gate.target_globs import is_of_programs
 
 KEYS = ("kernels", "fits")
-MARK = "@"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +63,6 @@ class ProgramBudgets:
         ids = tuple(case_ids)
         patterns = dict.fromkeys(budget.pattern for budget in self.budgets)
         return tuple(pattern for pattern in patterns if not any(fnmatchcase(one, pattern) for one in ids))
-
-
-def is_of_programs(pattern: str) -> bool:
-    """Say whether a glob is of compiled programs; ids of cases that are measured have no ``@``."""
-    return MARK in pattern
 
 
 def parse(tables: Mapping[str, Any], origin: str) -> ProgramBudgets:

@@ -8,7 +8,7 @@
     min_roofline_share = 0.3
 
 The glob is matched against case ids. A glob may hold a list of tables, one a class of environment. A glob with an ``@``
-is of programs compiled for a target: ``aot_budget`` reads those.
+and a target is of compiled programs: ``aot_budget`` reads those.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from qwenperf.errors import ConfigError
 from qwenperf.gate import aot_budget
 from qwenperf.gate.budget_set import Budget, BudgetSet, Times
 from qwenperf.gate.budget_values import check_keys, check_known, limit, positive, table
+from qwenperf.gate.target_globs import is_of_programs
 from qwenperf.schema.metrics import REGISTRY, Direction
 from qwenperf.workloads.case import ENGINES
 
@@ -36,7 +37,7 @@ def parse(tables: Mapping[str, Any], origin: str = TABLE) -> BudgetSet:
       ConfigError: an unknown key or metric (offers the nearest), a wrong type, a limit in the wrong direction.
     """
     aot_budget.parse(tables, origin)
-    measured = {pattern: value for pattern, value in tables.items() if not aot_budget.is_of_programs(pattern)}
+    measured = {pattern: value for pattern, value in tables.items() if not is_of_programs(pattern)}
     return BudgetSet(
         budgets=tuple(budget for pattern, value in measured.items() for budget in _budgets(pattern, value, origin))
     )

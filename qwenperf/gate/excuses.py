@@ -2,7 +2,8 @@
 
 An excused verdict keeps its outcome and its numbers; it says who excused it and no longer decides the exit code. A
 changed token, a case that no longer works, and a program that no longer compiles or fits are never excused: they are no
-cost. As with budgets, a glob without an ``@`` is of cases that are measured and matches no compiled program.
+cost. As with budgets, a glob without ``@`` and a target is of cases that are measured and matches no
+compiled program.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from qwenperf.errors import ConfigError, nearest_advice
-from qwenperf.gate.aot_budget import is_of_programs
+from qwenperf.gate.target_globs import is_of_programs
 from qwenperf.schema.analysis import AotCase, AotRecord
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import Finding, Outcome, Severity, Verdict

@@ -128,13 +128,26 @@ def write(place: Path, name: str, case: AotCase) -> None:
         Path(temporary).replace(target)
 
 
+def is_kept(place: Path) -> bool:
+    """Say whether a record that is written to ``place`` is there afterwards."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            return True
+    except OSError:
+        return False
+
+
 def forget_old(place: Path, now: float | None = None) -> None:
     """Remove records that nobody has asked for in a month."""
     oldest = (time.time() if now is None else now) - _KEPT_S
-    with suppress(OSError):
-        for file in place.rglob("*.json.gz"):
+    found: list[Path] = []
+    with suppress(OSError):  # a folder that another process removes ends the walk, and not what was found
+        found.extend(place.rglob("*.json.gz"))
+    for file in found:
+        with suppress(OSError):  # another process removes it too, or it is not ours to remove: the others are
             if file.stat().st_mtime < oldest:
-                file.unlink(missing_ok=True)
+                file.unlink()
 
 
 @cache

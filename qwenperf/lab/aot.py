@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from qwenperf.aot.platforms import missing_compiler
-from qwenperf.aot.remembered import forget_old
+from qwenperf.aot.remembered import forget_old, is_kept
 from qwenperf.aot.topology import Target
 from qwenperf.errors import EnvironmentUnfitError, NothingMeasuredError
 from qwenperf.lab.aot_children import WORKER, AotOptions, Children
@@ -108,8 +108,8 @@ def run_aot(
 
 @contextmanager
 def _place_of_records(options: AotOptions) -> Iterator[AotOptions]:
-    """Give what is compiled twice a place for its first record, where none is to be kept."""
-    if options.remembered is not None or not options.check_repeat:
+    """Give what is compiled twice a place for its first record, where none is to be kept or none can be."""
+    if not options.check_repeat or (options.remembered is not None and is_kept(options.remembered)):
         yield options
         return
     with writing(Path(tempfile.gettempdir())):

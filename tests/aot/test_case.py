@@ -205,6 +205,24 @@ def test_records_that_nobody_asks_for_are_removed_after_a_month(first, tmp_path)
     assert remembered.read(tmp_path, "name") is None
 
 
+def test_a_record_that_somebody_else_removes_keeps_no_other_one(first, tmp_path, monkeypatch):
+    """Two commands forget at once, and each goes on with what is left."""
+    for name in "abc":
+        remembered.write(tmp_path, name, first)
+    looks, gone = Path.stat, []
+
+    def removed_first(file, **options):
+        if file.name.endswith(".json.gz") and not gone:
+            gone.append(file)
+            file.unlink()
+        return looks(file, **options)
+
+    monkeypatch.setattr(Path, "stat", removed_first)
+    remembered.forget_old(tmp_path, now=remembered.time.time() + 32 * 24 * 3600)
+    assert len(gone) == 1
+    assert list(tmp_path.rglob("*.json.gz")) == []
+
+
 def test_a_place_that_cannot_be_written_to_keeps_nothing(first, tmp_path):
     """Compiling goes on."""
     (tmp_path / "file").touch()

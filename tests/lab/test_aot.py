@@ -14,7 +14,7 @@ from qwenperf.aot.topology import resolve, resolve_all
 from qwenperf.errors import EnvironmentUnfitError
 from qwenperf.lab.aot import RECORD, run_aot
 from qwenperf.lab.aot_children import AotOptions
-from qwenperf.lab.aot_items import claim, items_of, longest_first
+from qwenperf.lab.aot_items import claim, items_of, longest_first, write_items
 from qwenperf.schema.codec import aot_loads
 from qwenperf.schema.records import Finding, Severity, Status
 
@@ -91,6 +91,23 @@ def test_what_is_compiled_is_compiled_once_more_where_that_is_asked_for(compiled
     assert [case.extra.get("again") for case in record.cases] == [None, True]
     assert notes.ended_ids.count(record.cases[1].id) == 2
     assert {file.name[:5] for file in (folder.path / "logs").iterdir()} == {"compi", "again"}
+
+
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_what_is_compiled_twice_has_a_place_for_its_first_record(
+    compiled, make_case, tmp_path, monkeypatch, is_writable
+):
+    """Where the cache cannot be written to it is another one: without it one process would compile both times."""
+    (tmp_path / "file").touch()
+    cache = tmp_path / ("cache" if is_writable else "file") / "aot"
+    given = []
+    monkeypatch.setattr(
+        "qwenperf.lab.aot.write_items", lambda *told, **more: (given.append(told[-1]), write_items(*told, **more))
+    )
+    compiled(make_case(engine="naive"), options=replace(OPTIONS, check_repeat=True, remembered=cache))
+    assert len(given) == 2
+    assert given[0] == given[1]
+    assert (given[0] == cache) is is_writable
 
 
 def test_a_command_that_compiles_imports_no_jax_itself():

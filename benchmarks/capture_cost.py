@@ -39,6 +39,7 @@ from qwenperf.lab.revisions import own_code
 from qwenperf.lab.sides import Side
 from qwenperf.lab.subject import Subject
 from qwenperf.measure.default_platform import default_platform
+from qwenperf.measure.measuring_lock import one_measurement
 from qwenperf.schema.comparison import PairRecord, RoundRecord
 from qwenperf.schema.records import Outcome
 from qwenperf.stats.pairs import relative
@@ -162,7 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     os.environ.update(default_platform(os.environ))
     try:
-        told = result(compare(asked))
+        with one_measurement():  # before there is a folder: who waits too long leaves none
+            told = result(compare(asked))
     except QwenperfError as error:
         print(error, file=sys.stderr)  # noqa: T201 - what it ends with
         return error.exit_code

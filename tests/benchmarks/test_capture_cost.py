@@ -138,6 +138,14 @@ def test_a_pair_without_its_capture_counts_for_nothing(cost, tmp_path):
     assert (hook.taken, hook.lost) == (0, ["it was cut."])
 
 
+@pytest.mark.usefixtures("measured_beside")
+def test_it_waits_for_another_measurement_before_it_has_a_folder(cost, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cost.main(["--quick", "--folder", "below"]) == 4
+    assert "another measurement runs on this machine: process" in capsys.readouterr().err
+    assert not (tmp_path / "below").exists()
+
+
 @pytest.mark.slow
 def test_captures_between_trials_are_really_taken_and_compile_nothing(cost, tmp_path, capsys, monkeypatch):
     """On the tiny model, and into a relative folder; what it says of the time is not judged here."""

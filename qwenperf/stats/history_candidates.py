@@ -7,8 +7,11 @@ places to be tested, and ``history`` tests them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from qwenperf.errors import EnvironmentUnfitError
 from qwenperf.stats.history_noise import Array, Noise, independent_deviation
@@ -19,6 +22,10 @@ _PRICE = 3.0
 _MOST = 0.5
 """Correlation that is taken out before the search, at most: a measured one may be too high by 0.3, and would take the
 step with it. What is left makes a few more places to test."""
+
+_PLACES = 20
+"""Places that are tested, at most: each is tried beside all others, over and over. A history that only ever rises or
+swings has one every few points, and would take minutes; none with steps has so many."""
 
 
 def candidates(values: Array, noise: Noise, least: int) -> list[int]:
@@ -39,7 +46,21 @@ def candidates(values: Array, noise: Noise, least: int) -> list[int]:
     fresh[0] *= 1 - r
     price = _PRICE * independent_deviation(fresh)
     ends, _, _ = step_detect().solve_potts_approx(fresh.tolist(), [1.0] * len(fresh), gamma=price, min_size=least)
-    return [int(end) for end in ends[:-1]]
+    return clearest([int(end) for end in ends[:-1]], values, _PLACES)
+
+
+def clearest(places: Sequence[int], values: Array, most: int) -> list[int]:
+    """Return at most ``most`` of ``places``: the two levels that differ least become one, until there are so few.
+
+    What a step explains is d^2 m n / (m + n), for levels of m and n points with means that differ by d.
+    """
+    edges = [0, *places, len(values)]
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    while len(edges) - 2 > most:
+        counts = np.diff(edges)
+        change = np.diff(np.diff(sums[edges]) / counts)
+        del edges[1 + int(np.argmin(change**2 * counts[:-1] * counts[1:] / (counts[:-1] + counts[1:])))]
+    return edges[1:-1]
 
 
 def step_detect() -> Any:

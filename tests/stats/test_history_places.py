@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qwenperf.stats import history_prune
-from qwenperf.stats.history_candidates import candidates
+from qwenperf.stats.history_candidates import candidates, clearest
 from qwenperf.stats.history_model import Errors, contrast, errors, step_columns
 from qwenperf.stats.history_noise import Noise
 from qwenperf.stats.history_places import scan
@@ -104,3 +104,17 @@ def test_candidates_of_correlated_values_are_found_at_the_step():
     random = np.random.default_rng(11)
     values = drawn(random, 0.5) + 8 * (np.arange(COUNT) >= 25)
     assert 25 in candidates(values, Noise(deviation=1.0, correlation=0.5), 5)
+
+
+def test_a_history_that_only_swings_has_few_places_to_test():
+    """Each is tried beside all others, over and over: with one every few points, a series took minutes."""
+    swings = 1 + (np.arange(500) % 97) / 1000
+    places = candidates(np.log(swings), Noise(deviation=1e-4, correlation=0.0), 5)
+    assert len(places) == 20
+    assert {97, 194, 291, 388, 485} <= set(places)
+
+
+def test_levels_that_differ_least_become_one():
+    """And the steps that explain most are left, where they were."""
+    values = np.concatenate([np.full(20, level) for level in (1.0, 1.1, 3.0, 2.95, 5.0)])
+    assert clearest([20, 40, 60, 80], values, 2) == [40, 80]

@@ -80,7 +80,7 @@ def step_lines(summary: Mapping[str, Any], seen: PerToken, timed_s: float | None
         more = f", {len(programs) - _PROGRAMS} more" if len(programs) > _PROGRAMS else ""
         yield _line(f"by program: {longest}{more}")
     if isinstance(typical, int) and typical < steps:
-        slow = f"{steps - typical} of them took twice the median or more and are left out below"
+        slow = f"{steps - typical} of them took more than twice the median and are left out below"
         yield _line(f"{slow}; they add {units.seconds(max(0.0, seen.slow_s))} to the mean")
     hidden = summary.get("graphs")
     if isinstance(hidden, Mapping):

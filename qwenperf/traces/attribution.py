@@ -113,10 +113,10 @@ def _totals(length: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def merged(windows: Windows) -> list[tuple[int, int]]:
-    """Return the union of ``windows`` as disjoint ones, in order."""
+    """Return ``windows`` as disjoint ones, in order: those that overlap as one, those that only touch apart."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(windows):
-        if found and start <= found[-1][1]:
+        if found and start < found[-1][1]:
             found[-1] = (found[-1][0], max(end, found[-1][1]))
         else:
             found.append((start, end))

@@ -46,7 +46,7 @@ def test_an_operation_s_place_on_the_roofline_is_the_time_it_had_to_take(costs, 
 def test_slow_steps_and_the_time_without_the_profiler_are_told():
     lines = lines_of()
     assert lines[1] == "5 steps, 2.00 ms a token; the device is busy 50% of it; 1 program a step"
-    assert lines[2].startswith("1 of them took twice the median or more and are left out below; they add 19.6 ms")
+    assert lines[2].startswith("1 of them took more than twice the median and are left out below; they add 19.6 ms")
     assert lines[3] == (
         "without the profiler a token took 1.80 ms: a streamed step (itl_p50_s); "
         "tokens/s in the run's table are of whole requests on the device"

@@ -85,7 +85,7 @@ def test_a_loop_is_charged_only_for_what_its_body_does_not_take(summary_of):
     assert times == {"while": us(30), "dot": us(30), "call": us(20), "add": us(20)}
 
 
-def test_a_step_of_twice_the_median_is_left_out_of_the_operations_and_told(summary_of):
+def test_a_step_of_more_than_twice_the_median_is_left_out_of_the_operations_and_told(summary_of):
     steps = (*((1000 * index, 100) for index in range(4)), (9000, 700))
     operations = [*(("dot.1", 1000 * index, 10) for index in range(4)), ("dot.1", 9000, 600)]
     summary = summary_of(steps, operations)
@@ -98,6 +98,20 @@ def test_steps_within_steps_are_one_step(summary_of):
     """Nothing was slow, and so nothing is said to be left out."""
     summary = summary_of(((0, 300), (10, 80), (120, 80)), [("dot.1", 20, 50), ("dot.1", 130, 50)])
     assert (summary["steps"], summary["typical_steps"], summary["step_s"]) == (1, 1, [us(300)])
+
+
+def test_a_step_of_exactly_twice_the_median_is_kept(summary_of):
+    assert summary_of(((0, 100), (200, 100), (400, 200)), [("dot.1", 0, 50)])["typical_steps"] == 3
+
+
+def test_steps_without_a_gap_between_them_are_as_many(summary_of):
+    """A loop of annotated steps does nothing in between; what touches is not one long step."""
+    operations = [("dot.1", 100 * index + 10, 40) for index in range(3)]
+    summary = summary_of(tuple((100 * index, 100) for index in range(3)), operations)
+    assert (summary["steps"], summary["step_s"]) == (3, [us(100)] * 3)
+    assert summary["step_busy_s"] == [us(40)] * 3
+    assert row(summary, "dot")["count"] == 3
+    assert summary["host_gap_s"] == us(180)
 
 
 def test_the_host_is_told_of_where_no_operation_runs(summary_of):
@@ -134,7 +148,7 @@ def test_a_program_that_cannot_be_read_costs_its_origins_only(proto, saved, xspa
 
 
 def test_windows_merge():
-    assert merged([(5, 7), (0, 2), (1, 3), (7, 8)]) == [(0, 3), (5, 8)]
+    assert merged([(5, 7), (0, 2), (1, 3), (7, 8)]) == [(0, 3), (5, 7), (7, 8)]
 
 
 def test_pieces_of_overlapping_operations_are_disjoint_and_complete(saved, xspaces):

@@ -1,7 +1,7 @@
 """Sums up a profile: how long steps took, how busy the device was in them, which operations took the time.
 
-What operations took is told of *typical* steps: one that takes more than twice the median is left out and told apart, so
-that a hiccup of the machine changes no operation. Plain JSON data out; seconds throughout.
+What operations took is told of *typical* steps: one that takes more than twice the median is left out and told apart,
+so that a hiccup of the machine changes no operation. Plain JSON data out; seconds throughout.
 """
 
 from __future__ import annotations

@@ -54,8 +54,9 @@ def analyse(
         ``state_bytes`` (of the other arguments), ``copied_bytes``, ``copied_weight_bytes``, ``upcast_weight_bytes``,
         ``sliced_weight_bytes``, ``relayout_weight_bytes`` (copies of all runs), ``copies_found`` and
         ``copies_by_kind`` (before the list was cut), ``collective_bytes`` and ``collectives_per_layer`` (in a loop over
-        the layers) by kind, ``categories``, ``other_operations``, ``operations_without_cycles``, and the compiler's own
-        figures where they can be true: ``compiler_flops``, ``compiler_bytes``, ``compiler_seconds``.
+        the layers) by kind, ``categories``, ``other_operations``, ``operations_without_cycles``, ``int8_flops`` where
+        whole numbers of 8 bits are multiplied, and the compiler's own figures where they can be true:
+        ``compiler_flops``, ``compiler_bytes``, ``compiler_seconds``.
     """
     module = hlo.parse(text)
     schedule = _schedule(module)
@@ -147,6 +148,7 @@ def _totals(total: Totals) -> Json:
         "weight_bytes": total.weight_bytes,
         "state_bytes": total.state_bytes,
         "other_operations": total.other,
+        **({costs.INT8: total.int8_flops} if total.int8_flops else {}),
         "operations_without_cycles": total.without_cycles,
     }
 

@@ -22,6 +22,10 @@ _FLOPS_A_BYTE = 200.0
 """Roughly what the chips of all generations compute while they read one byte: only orders the list."""
 
 
+INT8 = "int8_flops"
+"""What ``extra`` calls products of whole numbers of 8 bits, part of ``flops``."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """One instruction that runs ``runs`` times a call; ``work`` and ``traffic`` are of one run."""
@@ -34,9 +38,13 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """Sums over one call. ``weight_bytes`` are read of weights where they lie, ``state_bytes`` of other arguments."""
+    """Sums over one call. ``weight_bytes`` are read of weights where they lie, ``state_bytes`` of other arguments.
+
+    ``int8_flops`` are part of ``flops``: products of whole numbers of 8 bits.
+    """
 
     flops: float
+    int8_flops: float
     other: float
     bytes: float
     weight_bytes: float
@@ -71,6 +79,7 @@ def totals(module: Module, found: tuple[Step, ...], weights: Container[int]) -> 
     cycles = [(attributes.cycles(step.operation.attributes), step) for step in found]
     return Totals(
         flops=sum(step.work.flops * step.runs for step in found),
+        int8_flops=sum(step.work.int8 * step.runs for step in found),
         other=sum(step.work.other * step.runs for step in found),
         bytes=sum(step.traffic.bytes * step.runs for step in found),
         weight_bytes=read[True],
@@ -124,7 +133,13 @@ def _cost(module: Module, step: Step, weights: Container[int]) -> OperationCost:
         flops=step.work.flops * step.runs,
         bytes=step.traffic.bytes * step.runs,
         cycles=told * step.runs if told else None,
+        extra={INT8: step.work.int8 * step.runs} if step.work.int8 else {},
     )
+
+
+def _int8(*costs: OperationCost) -> dict[str, float]:
+    total = sum(float(one.extra.get(INT8, 0.0)) for one in costs)
+    return {INT8: total} if total else {}
 
 
 def shape(operation: Operation) -> str:
@@ -140,5 +155,5 @@ def _together(first: OperationCost, more: OperationCost) -> OperationCost:
         flops=first.flops + more.flops,
         bytes=first.bytes + more.bytes,
         cycles=cycles,
-        extra={"instances": int(first.extra.get("instances", 1)) + 1},
+        extra={"instances": int(first.extra.get("instances", 1)) + 1, **_int8(first, more)},
     )

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qwenperf.program.analysis import is_plausible
+from qwenperf.program.costs import INT8
 from qwenperf.program.fit import times_held, usable_bytes
-from qwenperf.program.roofline import DTYPES, Demand, Peaks, demand_of, peaks_of
+from qwenperf.program.roofline import DTYPES, INT8_PEAK, Demand, Peaks, arithmetic_s, demand_of, peaks_of
 from qwenperf.schema.analysis import Estimate, OperationCost, ProgramAnalysis, SweepPoint, TargetRecord
 from qwenperf.schema.records import Json
 
@@ -57,7 +58,7 @@ def estimate(
     """
     peaks = peaks_of(target, dtype)
     if peaks is None or analysis.flops is None or analysis.hbm_bytes is None:
-        missing = "published peaks of the target" if peaks is None else "counts of the program"
+        missing = f"published peaks of {target.name} for {dtype}" if peaks is None else "counts of the program"
         return Estimate(assumptions=(f"no estimate: {missing} are not known",))
     demand = demand_of(analysis, peaks, analysis.flops, analysis.hbm_bytes)
     compiler_s = compiler_seconds(analysis, target, demand.seconds)
@@ -93,6 +94,10 @@ class _Shape:
     @property
     def flops_per_row(self) -> float:
         return (self.analysis.flops or 0.0) / self.batch
+
+    def compute_per_row(self, peaks: Peaks) -> float:
+        """Return the seconds of one row's arithmetic."""
+        return arithmetic_s(self.analysis, peaks, self.flops_per_row)
 
     @property
     def fixed_bytes(self) -> float:
@@ -132,7 +137,7 @@ def _limit(shape: _Shape, peaks: Peaks, share: float = 1.0) -> int | None:
 
     With W bytes of weights, F operations and C bytes a row, peaks P and B: b F / P >= share (W + b C) / B.
     """
-    compute, memory = shape.flops_per_row / peaks.flops_per_s, shape.bytes_per_row / peaks.bytes_per_s
+    compute, memory = shape.compute_per_row(peaks), shape.bytes_per_row / peaks.bytes_per_s
     gained = compute - share * memory
     if gained <= 0:
         return None
@@ -141,7 +146,7 @@ def _limit(shape: _Shape, peaks: Peaks, share: float = 1.0) -> int | None:
 
 def _mfu_limit(shape: _Shape, peaks: Peaks) -> float:
     """Return the share of peak arithmetic that a batch without end would reach."""
-    compute, memory = shape.flops_per_row / peaks.flops_per_s, shape.bytes_per_row / peaks.bytes_per_s
+    compute, memory = shape.compute_per_row(peaks), shape.bytes_per_row / peaks.bytes_per_s
     return compute / max(compute, memory) if compute else 0.0
 
 
@@ -172,7 +177,9 @@ def timed(analysis: ProgramAnalysis, target: TargetRecord, *, dtype: str = "bf16
 
 def _operation_seconds(one: OperationCost, peaks: Peaks) -> float:
     cycles = one.cycles / peaks.clock_hz if one.cycles and peaks.clock_hz else 0.0
-    return max(one.flops / peaks.flops_per_s, one.bytes / peaks.bytes_per_s, cycles)
+    int8 = float(one.extra.get(INT8, 0.0))
+    compute = (one.flops - int8) / peaks.flops_per_s + (int8 / peaks.int8_per_s if peaks.int8_per_s else 0.0)
+    return max(compute, one.bytes / peaks.bytes_per_s, cycles)
 
 
 def _details(shape: _Shape, peaks: Peaks, demand: Demand) -> Json:
@@ -193,6 +200,8 @@ def _assumptions(
         "arithmetic, memory and exchanges overlap perfectly; the host adds nothing",
         "over the batch, weights are read once a call and everything else grows with the rows",
     ]
+    if analysis.extra.get(INT8):
+        told.append(_of_int8(target))
     if analysis.unknown_loops:
         told.append(
             f"{len(analysis.unknown_loops)} loops of unknown length are counted once: {analysis.unknown_loops[0]}"
@@ -210,6 +219,13 @@ def _assumptions(
     if analysis.collectives and not target.interconnect_bytes_per_s:
         told.append(f"exchanges take no time: the speed of {target.name}'s links is unknown (not published)")
     return tuple(told)
+
+
+def _of_int8(target: TargetRecord) -> str:
+    """Say which peak products of int8 were reckoned with."""
+    if target.flops_per_s.get(INT8_PEAK):
+        return f"products of int8 with the peak of {target.name} for int8"
+    return f"products of int8 take no time: no peak of {target.name} for int8 is published"
 
 
 def _never_bound(limit: int | None, shape: _Shape, peaks: Peaks) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ _OTHER = frozenset(
     "shift-right-arithmetic is-finite round-nearest-afz popcnt reduce-precision map".split()
 )
 _FLOATING = ("f", "bf", "c")
+_INT8 = frozenset({"s8", "u8", "s4", "u4"})
 _NO_ARITHMETIC = frozenset({"parameter", "constant", "convert", "bitcast", "tuple"})
 _MOST_PLACES = 10**6
 _MOST_PAIRS = 10**30
@@ -33,15 +34,22 @@ _MOST_PAIRS = 10**30
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What is computed: ``products`` are the operations of matrix products, part of ``flops``."""
+    """What is computed: ``products`` are the operations of matrix products, part of ``flops``.
+
+    ``int8`` are those of them that multiply whole numbers of 8 bits or less, for which a chip has a peak of its own.
+    """
 
     flops: float = 0.0
     products: float = 0.0
     other: float = 0.0
+    int8: float = 0.0
 
     def __add__(self, more: Work) -> Work:
         return Work(
-            flops=self.flops + more.flops, products=self.products + more.products, other=self.other + more.other
+            flops=self.flops + more.flops,
+            products=self.products + more.products,
+            other=self.other + more.other,
+            int8=self.int8 + more.int8,
         )
 
 
@@ -93,8 +101,10 @@ def _alone(module: Module, operation: Operation) -> Work:
     return Work(other=float(result.elements)) if opcode in _OTHER or opcode in _ARITHMETIC else NOTHING
 
 
-def _product(flops: float) -> Work:
-    return Work(flops=flops, products=flops)
+def _product(flops: float, *factors: Array | None) -> Work:
+    """Return the work of a product of ``factors``, where they are known."""
+    whole = bool(factors) and all(one is not None and one.dtype in _INT8 for one in factors)
+    return Work(flops=flops, products=flops, int8=flops if whole else 0.0)
 
 
 def _dot(module: Module, operation: Operation) -> Work:
@@ -103,7 +113,7 @@ def _dot(module: Module, operation: Operation) -> Work:
         return NOTHING
     contracted = attributes.axes(operation.attributes, "lhs_contracting_dims")
     inner = math.prod(left.sizes[axis] for axis in contracted if axis < len(left.sizes))
-    return _product(2.0 * result.elements * inner)
+    return _product(2.0 * result.elements * inner, left, _operand_array(module, operation, 1))
 
 
 def _convolution(module: Module, operation: Operation) -> Work:
@@ -121,7 +131,8 @@ def _convolution(module: Module, operation: Operation) -> Work:
     axes = enumerate(attributes.window(operation.attributes))
     pairs = math.prod(valid_pairs(sizes.get(str(n), 1), outputs.get(str(n), 1), axis) for n, axis in axes)
     # Groups show in the shapes: those of features in the kernel's inputs, those of the batch in the output's batch.
-    return _product(2.0 * outputs.get("b", 1) * outputs.get("f", 1) * kernels.get("i", 1) * min(pairs, _MOST_PAIRS))
+    flops = 2.0 * outputs.get("b", 1) * outputs.get("f", 1) * kernels.get("i", 1) * min(pairs, _MOST_PAIRS)
+    return _product(flops, left, kernel)
 
 
 def valid_pairs(size: int, outputs: int, axis: Dimension) -> int:
@@ -179,7 +190,7 @@ def _custom(module: Module, operation: Operation) -> Work:
     result = next(iter(arrays(operation.type)), None)
     if left is None or right is None or result is None:
         return NOTHING
-    return _product(product_flops(left.sizes, right.sizes, result.sizes))
+    return _product(product_flops(left.sizes, right.sizes, result.sizes), left, right)
 
 
 def _operand_array(module: Module, operation: Operation, number: int) -> Array | None:

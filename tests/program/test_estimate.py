@@ -33,6 +33,36 @@ def test_the_roofline_is_the_longest_of_arithmetic_memory_and_links():
     assert (busy.seconds, busy.bound, busy.mfu) == (10.0, "compute", 1.0)
 
 
+def test_products_of_int8_take_the_chip_s_peak_for_int8():
+    """Half the time here; the batch from which arithmetic bounds is another one too."""
+    whole = replace(STEP, flops=1000.0, extra={"int8_flops": 600.0})
+    told = estimate.estimate(whole, TARGET, **ROW)
+    assert told.seconds == pytest.approx(400 / 100 + 600 / 200)
+    assert "products of int8 with the peak of x-1 for int8" in told.assumptions
+    plain = estimate.estimate(replace(STEP, flops=41.0), TARGET, **ROW)
+    assert plain.compute_bound_batch in {200, 201}
+    quick = estimate.estimate(replace(STEP, flops=41.0, extra={"int8_flops": 41.0}), TARGET, **ROW)
+    assert (quick.compute_bound_batch, quick.extra["mfu_limit"]) == (None, pytest.approx(0.205 / 0.4))
+
+
+def test_a_peak_for_int8_that_nobody_publishes_is_not_that_of_another_dtype():
+    """What it would take is left out and told: an estimate is the least that a program needs."""
+    unknown = replace(TARGET, flops_per_s={"bf16": 100.0})
+    told = estimate.estimate(replace(STEP, flops=1000.0, extra={"int8_flops": 600.0}), unknown, **ROW)
+    assert told.seconds == pytest.approx(4.0)
+    assert "products of int8 take no time: no peak of x-1 for int8 is published" in told.assumptions
+    none = estimate.estimate(STEP, unknown, **ROW, dtype="int8")
+    assert (none.seconds, none.assumptions) == (
+        None, ("no estimate: published peaks of x-1 for int8 are not known",)
+    )  # fmt: skip
+    told_of = {"name": "dot", "opcode": "dot", "category": "product", "shape": "s32[3]"}
+    cost = OperationCost(**told_of, flops=600.0, bytes=1.0, extra={"int8_flops": 600.0})
+    ((known,), (left_out,)) = (
+        estimate.timed(replace(STEP, operations=(cost,)), target).operations for target in (TARGET, unknown)
+    )
+    assert (known.seconds, left_out.seconds) == (3.0, 0.1)
+
+
 def test_exchanges_take_one_direction_of_the_links_and_a_ring_passes_twice():
     exchange = Collective(kind="all-reduce", shape="f32[3]", bytes=12, runs=2, extra={"group": 4})
     told = estimate.estimate(replace(STEP, collectives=(exchange,)), TARGET, **ROW)

@@ -27,6 +27,19 @@ def test_a_product_counts_two_for_each_pair_of_numbers(texts):
     assert total(texts, *lines) == flops.Work(flops=2 * 3 * 7 * 5, products=2 * 3 * 7 * 5)
 
 
+@pytest.mark.parametrize(("left", "right", "int8"), [("s8", "s8", 210), ("u8", "s8", 210), ("bf16", "s8", 0)])
+def test_a_product_of_whole_numbers_of_8_bits_is_told_apart(texts, left, right, int8):
+    """Chips have a peak of their own for it; weights of int8 that are multiplied in bf16 have not."""
+    lines = (
+        f"%a = {left}[3,5]{{1,0}} parameter(0)",
+        f"%b = {right}[7,5]{{1,0}} parameter(1)",
+        "ROOT %d = s32[3,7]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    )
+    assert total(texts, *lines) == flops.Work(flops=210, products=210, int8=int8)
+    as_convolution = "ROOT %d = s32[3,7]{1,0} convolution(%a, %b), dim_labels=bf_oi->bf"
+    assert total(texts, *lines[:2], as_convolution).int8 == int8
+
+
 def test_a_batched_product_counts_each_batch(texts):
     lines = (
         "%a = f32[2,3,5]{2,1,0} parameter(0)",

@@ -82,7 +82,7 @@ def _entry(suite: str, place: Place, repository: str, told: Told) -> RunRecord:
         created_at=moment_of_ms(place.at("date")),
         commit=said,
         suite=suite,
-        cases=[_case(one, direction) for one in place.at("benches").entries()],
+        cases=[_case(one, direction, f"{suite}/") for one in place.at("benches").entries()],
         findings=(_unknown(tool),) if direction is Direction.NONE else (),
         source={
             "tool": tool,
@@ -110,8 +110,11 @@ def _unknown(tool: str) -> Finding:
     )
 
 
-def _case(place: Place, direction: Direction) -> CaseRecord:
-    """Return one bench. Its ``range`` is words for people ("± 3", "stddev: 0.1"), and stays words."""
+def _case(place: Place, direction: Direction, prefix: str = "") -> CaseRecord:
+    """Return one bench. Its ``range`` is words for people ("± 3", "stddev: 0.1"), and stays words.
+
+    ``prefix`` is of its name: two suites of a dashboard may have benches of one name, and they are two cases.
+    """
     unit, words = place.maybe("unit"), {key: place.maybe(key) for key in ("range", "extra")}
     kept = {key: one.text() for key, one in words.items() if one is not None}
     kept |= {key: one.free() for key, one in place.items() if key not in _BENCH}
@@ -122,7 +125,8 @@ def _case(place: Place, direction: Direction) -> CaseRecord:
         direction=direction,
         extra={DASHBOARD: kept} if kept else {},
     )
-    return CaseRecord(id=place.at("name").text(), spec={"name": place.at("name").text()}, metrics={"value": value})
+    name = place.at("name").text()
+    return CaseRecord(id=f"{prefix}{name}", spec={"name": name}, metrics={"value": value})
 
 
 def _value(place: Place) -> float:
@@ -210,7 +214,8 @@ def _benches(run: RunRecord, direction: Direction) -> Iterator[dict[str, Any]]:
         if case.status is Status.MEASURED:
             for name, one in case.metrics.items():
                 if one.direction is direction:
-                    label = case.id if name == "value" else f"{case.id} {name}"
+                    own = case.spec["name"] if source_of(run, DASHBOARD) else case.id
+                    label = own if name == "value" else f"{own} {name}"
                     known: Mapping[str, Any] = (
                         {} if one.interval is None else {"range": _range(one.value, one.interval)}
                     )

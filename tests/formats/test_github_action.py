@@ -85,6 +85,16 @@ def test_several_suites_and_commits_are_runs_of_their_own():
     assert len({run.id for run in runs}) == 2
 
 
+def test_benches_of_one_name_in_two_suites_are_two_cases():
+    """`fib` in Go and in Rust are no history of each other; each is written back under its own name."""
+    data = {"lastUpdate": 1, "repoUrl": "", "entries": {suite: [entry(suite=suite)] for suite in ("Go", "Rust")}}
+    runs = read(json.dumps(data))
+    assert [case.id for run in runs for case in run.cases] == [
+        "Go/startup", "Go/memory", "Rust/startup", "Rust/memory",
+    ]  # fmt: skip
+    assert json.loads(github_action.write_dashboard(runs)[0].text.split("=", 1)[1])["entries"] == data["entries"]
+
+
 def test_a_dashboard_is_the_same_after_a_round_through_run_json():
     """Every field of commit, entry and bench, also those that nobody here knows."""
     other = entry("pytest", commit=COMMIT | {"id": "d" * 40}, date=1767312000000, later={"added": [1, None]})
@@ -112,7 +122,7 @@ def test_numbers_written_as_text_are_numbers():
         ({"benches": [{"name": "a", "value": float("inf")}]}, "value is inf"),
         ({"benches": [{"value": 1}]}, r"benches\[0\].name is missing"),
         ({"benches": [{"name": "a", "value": 1, "range": 3}]}, "range is 3, which is not text"),
-        ({"benches": [{"name": "a", "value": 1}] * 2}, "two results of 'a'"),
+        ({"benches": [{"name": "a", "value": 1}] * 2}, "two results of 'Benchmark/a'"),
         ({"date": "yesterday"}, "date is 'yesterday', which is not a number"),
         ({"date": 1e30}, "which is not a number of milliseconds"),
         ({"commit": {"id": 1}}, "commit.id is 1, which is not text"),

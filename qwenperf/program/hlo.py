@@ -14,6 +14,7 @@ from functools import cached_property
 
 from qwenperf.program import attributes, sources
 from qwenperf.program.shapes import without_layout
+from qwenperf.program.short_forms import written_out
 from qwenperf.program.sources import Sources
 
 _INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[^\s=]+) = (?P<rest>\S.*)$")
@@ -153,9 +154,9 @@ def parse(text: str) -> Module:
     lines = text.splitlines()
     header = next((line for line in lines if line.startswith("HloModule ")), "")
     where = sources.read(lines)
-    operations, parameters, entry_name = [], [], ""
+    operations, parameters, entry_name = list[Operation](), [], ""
     for entry, operation in _operations(lines, where):
-        operations.append(operation)
+        operations += written_out(operation)
         entry_name = operation.computation if entry else entry_name
         if entry and operation.number is not None:
             parameters.append(_parameter(operation, operation.number))

@@ -21,7 +21,7 @@ from qwenperf.schema.metrics import Direction
 from qwenperf.schema.records import RunRecord
 from qwenperf.schema.regressions import NOTE, Cause, Regression, RegressionsRecord, RegressionStatus, loads
 from qwenperf.stats.history_stale import Stale, stale
-from qwenperf.store.answers import OTHER_UNITS
+from qwenperf.store.answers import OTHER_UNITS, OTHER_VERSIONS
 from qwenperf.store.rows import CANARIES
 from qwenperf.traces.diff import top_lines
 
@@ -126,6 +126,8 @@ def judge_all(
         if other := series.extra.get(OTHER_UNITS):
             told = f"{metric} of {case} is in {series.unit!r} now: {other} points in others are left out"
             say(f"qwenperf: warning: {told}")
+        if older := series.extra.get(OTHER_VERSIONS):
+            say(f"qwenperf: note: {metric} of {case}: {older} points of other versions of the benchmark are left out")
         canaries = [store.series(case, name, window) for name in CANARIES]
         judged.append(
             judge_series(series, canaries=canaries, known=known, released_at=released_at, found_at=now, least=least)

@@ -13,7 +13,8 @@ Shape = tuple[str, str, str]
 """Unit, direction and kind."""
 
 OTHER_UNITS = "points in other units"
-"""Key under which a series says how many were left out."""
+OTHER_VERSIONS = "points of other versions of the benchmark"
+"""Keys under which a series says how many were left out."""
 
 
 def to_series(
@@ -28,11 +29,13 @@ def to_series(
     """Return the series that ``rows`` (columns of ``tables.POINTS``) are; ``found`` names case and shape of each.
 
     Direction and kind are those of the newest point, however often they have changed: that is what its tool means now.
-    With ``latest_unit`` points in another unit than the newest's are left out, and counted in ``extra``.
+    Points of another version of their benchmark than the newest's are left out, and counted in ``extra``: they are of
+    something else. So are, with ``latest_unit``, points in another unit than the newest's.
 
     Raises:
       StoreError: the points are in two units.
     """
+    every, rows = len(rows), _of_newest_version(found, rows)
     units = [_shape(found[row[0]])[0] for row in rows]
     if len(set(units)) > 1 and not latest_unit:
         seen = " and ".join(map(repr, dict.fromkeys(units)))
@@ -41,6 +44,7 @@ def to_series(
     kept = [row for row, unit in zip(rows, units, strict=True) if unit == units[-1]]
     newest = found[kept[-1][0]] if kept else [*found.values()][-1]
     unit, direction, kind = _shape(newest)
+    left_out = {OTHER_VERSIONS: every - len(rows), OTHER_UNITS: len(rows) - len(kept)}
     return Series(
         case=case,
         metric=metric,
@@ -48,8 +52,15 @@ def to_series(
         direction=Direction(direction),
         kind=Kind(kind),
         points=tuple(_point(row, found[row[0]][0], case) for row in kept),
-        extra={OTHER_UNITS: len(rows) - len(kept)} if len(kept) < len(rows) else {},
+        extra={name: count for name, count in left_out.items() if count},
     )
+
+
+def _of_newest_version(found: Mapping[int, tuple[str, ...]], rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+    """Return the rows of the newest version that a benchmark says, and those that say none."""
+    versions = [found[row[0]][4] for row in rows]
+    newest = next(filter(None, reversed(versions)), "")
+    return [row for row, version in zip(rows, versions, strict=True) if version in {"", newest}]
 
 
 def _shape(found: tuple[str, ...]) -> Shape:

@@ -97,9 +97,11 @@ class Index:
         return found
 
     def series_of(self, cases: Sequence[str], metric: str) -> dict[int, tuple[str, ...]]:
-        """Return case, unit, direction and kind of each series that is this metric of one of these cases."""
+        """Return case, unit, direction, kind and version of each series that is this metric of one of these cases."""
         marks = ", ".join("?" * len(cases))
-        query = f"SELECT id, case_id, unit, direction, kind FROM series WHERE metric = ? AND case_id IN ({marks})"  # noqa: S608  (marks)
+        query = (
+            f"SELECT id, case_id, unit, direction, kind, version FROM series WHERE metric = ? AND case_id IN ({marks})"  # noqa: S608  (marks)
+        )
         return {row[0]: tuple(row[1:]) for row in self._ask(query, metric, *cases)}
 
     def points(self, series: Sequence[int], window: Window) -> list[tuple[Any, ...]]:
@@ -178,13 +180,10 @@ class Index:
 
     def _id(self, point: PointRow) -> int:
         """Return the series of a point; a new one where there is none yet."""
-        key = (point.case, point.metric, point.unit, point.direction, point.kind)
+        key = (point.case, point.metric, point.unit, point.direction, point.kind, point.version)
         if key not in self._series:
-            self._connection.execute(
-                "INSERT OR IGNORE INTO series (case_id, metric, unit, direction, kind) VALUES (?, ?, ?, ?, ?)", key
-            )
-            query = "SELECT id FROM series WHERE (case_id, metric, unit, direction, kind) = (?, ?, ?, ?, ?)"
-            self._series[key] = self._ask(query, *key)[0][0]
+            self._connection.execute(tables.INSERT_SERIES, key)
+            self._series[key] = self._ask(tables.SERIES, *key)[0][0]
         return self._series[key]
 
     @contextmanager

@@ -15,7 +15,7 @@ from qwenperf.schema.metrics import Direction, Kind
 from qwenperf.schema.records import Metric, RunRecord, Status
 from qwenperf.schema.times import utc
 from qwenperf.store.base import StoredRun
-from qwenperf.store.told import environment_of, reading_of
+from qwenperf.store.told import environment_of, reading_of, version_of
 
 CANARIES = {"roofline_bytes_per_s": "bytes/s", "roofline_flops_per_s": "flop/s"}
 """Series of what a machine could do at best when a case was measured, and their units: a step there is the machine's.
@@ -32,7 +32,11 @@ _READINGS = "readings of the index"
 
 @dataclass(frozen=True, kw_only=True)
 class PointRow:
-    """One value of one metric of one case of a run. ``reading`` tells it from others that a growing file has told."""
+    """One value of one metric of one case of a run.
+
+    ``reading`` tells it from others that a growing file has told; ``version`` is of asv's benchmark: of another version
+    a value is of something else.
+    """
 
     case: str
     metric: str
@@ -46,6 +50,7 @@ class PointRow:
     samples: int
     trace: str | None
     reading: str | None = None
+    version: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,9 +142,9 @@ def moment(text: str, name: str = "time") -> float:
 def _points(run: RunRecord) -> Iterator[PointRow]:
     for case in run.cases:
         if case.status is Status.MEASURED:
-            reading = reading_of(run, case)
+            reading, version = reading_of(run, case), version_of(run, case)
             for name, metric in case.metrics.items():
-                yield _point(case.id, name, metric, case.trace, reading)
+                yield _point(case.id, name, metric, case.trace, reading=reading, version=version)
             roofline = case.evidence.roofline
             for name, unit in CANARIES.items() if roofline is not None else ():
                 if name in case.metrics:
@@ -149,7 +154,9 @@ def _points(run: RunRecord) -> Iterator[PointRow]:
                 yield _point(case.id, name, ceiling, None)
 
 
-def _point(case: str, name: str, metric: Metric, trace: str | None, reading: str | None = None) -> PointRow:
+def _point(
+    case: str, name: str, metric: Metric, trace: str | None, *, reading: str | None = None, version: str = ""
+) -> PointRow:
     low, high = metric.interval or (None, None)
     count = metric.extra.get(_READINGS)
     return PointRow(
@@ -165,6 +172,7 @@ def _point(case: str, name: str, metric: Metric, trace: str | None, reading: str
         samples=max(1, count if isinstance(count, int) else len(metric.samples)),
         trace=trace,
         reading=reading,
+        version=version,
     )
 
 

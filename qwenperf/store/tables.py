@@ -6,10 +6,11 @@ when the commit was made, or where that is unknown when the run was measured.
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 """Of the tables and of what is written into them; another version is left alone, and made anew from the runs.
 
 2: the environments of other tools' runs. 3: which readings they told before.
+4: versions of benchmarks.
 """
 
 CREATE = (
@@ -24,7 +25,8 @@ CREATE = (
     "CREATE INDEX runs_by_sha ON runs (sha)",
     """CREATE TABLE series (
       id INTEGER PRIMARY KEY, case_id TEXT NOT NULL, metric TEXT NOT NULL, unit TEXT NOT NULL,
-      direction TEXT NOT NULL, kind TEXT NOT NULL, UNIQUE (case_id, metric, unit, direction, kind))""",
+      direction TEXT NOT NULL, kind TEXT NOT NULL, version TEXT NOT NULL DEFAULT '',
+      UNIQUE (case_id, metric, unit, direction, kind, version))""",
     """CREATE TABLE points (
       series INTEGER NOT NULL, at REAL NOT NULL, measured REAL NOT NULL, run INTEGER NOT NULL, value REAL NOT NULL,
       low REAL, high REAL, coverage REAL, samples INTEGER NOT NULL, trace TEXT,
@@ -42,6 +44,12 @@ INSERT_RUN = f"""INSERT INTO runs (stamp, digest, measured, {", ".join(RUN_COLUM
   VALUES ({", ".join("?" * (len(RUN_COLUMNS) + 3))})"""  # noqa: S608  (names of columns, all ours)
 
 INSERT_PROBLEM = "INSERT INTO runs (folder, stamp, digest, problem) VALUES (?, ?, ?, ?)"
+
+_SHAPE = "case_id, metric, unit, direction, kind, version"
+
+INSERT_SERIES = f"INSERT OR IGNORE INTO series ({_SHAPE}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608  (the same)
+
+SERIES = f"SELECT id FROM series WHERE ({_SHAPE}) = (?, ?, ?, ?, ?, ?)"  # noqa: S608  (the same)
 
 INSERT_POINT = "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 

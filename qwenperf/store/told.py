@@ -81,6 +81,16 @@ def reading_of(run: RunRecord, case: CaseRecord) -> str | None:
     return None
 
 
+def version_of(run: RunRecord, case: CaseRecord) -> str:
+    """Return the version of the benchmark that made a case; empty where its tool knows no versions.
+
+    A file that was imported before a benchmark changed knows no other version than its own.
+    """
+    source = run.extra.get(_SOURCE)
+    version = case.spec.get("version") if isinstance(source, Mapping) and source.get("format") == "asv" else None
+    return version if isinstance(version, str) else ""
+
+
 def _started_at(source: Any, case: CaseRecord) -> Any:
     """Return when asv began with a benchmark; where it does not say, what came out tells two readings apart."""
     rows = source.get("benchmarks")

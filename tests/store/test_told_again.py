@@ -7,22 +7,23 @@ import pytest
 from qwenperf.formats import asv_read, serving
 from qwenperf.formats.foreign import Told
 from qwenperf.formats.place import Document
+from qwenperf.store.answers import OTHER_VERSIONS
 from qwenperf.store.base import Window
 from qwenperf.store.check import check_store
 from qwenperf.store.directory import open_store
 
 TOLD = Told(modified_at="2026-01-02T03:04:05+00:00")
 LATER = Told(modified_at="2026-01-09T03:04:05+00:00")
-COLUMNS = ["result", "params", "started_at"]
+COLUMNS = ["result", "params", "started_at", "version"]
 START_MS = 1767312000000
 
 
-def of_asv(commit="a", at_ms=1767225600000, **results):
+def of_asv(commit="a", at_ms=1767225600000, version="1", **results):
     """The run that a result file of asv is: ``benchmark=(value, started_at)``."""
     result = {
         "commit_hash": commit * 40, "env_name": "e", "date": at_ms, "version": 2, "python": "3.11",
         "params": {"machine": "lab", "python": "3.11"}, "requirements": {}, "env_vars": {}, "result_columns": COLUMNS,
-        "results": {f"b.track_{name}": [[value], [], began] for name, (value, began) in results.items()},
+        "results": {f"b.track_{name}": [[value], [], began, version] for name, (value, began) in results.items()},
     }  # fmt: skip
     (run,) = asv_read.read([Document(name=f"r/lab/{commit}.json", text=json.dumps(result))], TOLD)
     return run
@@ -75,6 +76,17 @@ def test_commits_with_one_value_are_two_points(made, store):
         store.add(made.source_of(of_asv(commit, 1767225600000 + day * 86_400_000, sum=(1.0, None))))
     store.add(made.source_of(of_asv("b", 1767225600000 + 86_400_000, sum=(1.0, None), more=(2.0, None))))
     assert values(store, "b.track_sum", "value") == [1.0, 1.0]
+
+
+def test_values_of_a_version_that_is_no_more_are_no_part_of_the_history(made, store):
+    """They were imported before the benchmark changed, when nobody knew of another version."""
+    for number, version in enumerate("1122"):
+        at_ms = 1767225600000 + number * 86_400_000
+        store.add(made.source_of(of_asv("abcd"[number], at_ms, version, sum=(float(number), START_MS))))
+    series = store.series("b.track_sum", "value")
+    assert made.values(series) == [2.0, 3.0]
+    assert series.extra == {OTHER_VERSIONS: 2}
+    assert check_store(store) == ([], 4)
 
 
 def test_what_was_told_again_stands_when_the_first_telling_is_removed(made, tmp_path):

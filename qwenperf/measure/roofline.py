@@ -190,6 +190,8 @@ def _load(file: Path, oldest: float, newest: float) -> Roofline | None:
     """Read a kept roofline; ``None`` for one that is missing, damaged, out of date or from the future."""
     try:
         kept = Roofline(**json.loads(file.read_text()))
+        if not (isinstance(kept.extra, dict) and isinstance(kept.source, str)):
+            return None
         usable = oldest <= _oldest(kept) <= kept.extra["measured_at"] <= newest and kept.extra["load"] >= 0.0
         rates = (kept.bytes_per_s, kept.flops_per_s, *_by_dtype(kept).values())
         return kept if usable and all(math.isfinite(rate) and rate > 0 for rate in rates) else None

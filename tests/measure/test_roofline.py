@@ -73,6 +73,9 @@ def test_it_is_measured_again_after_a_week_or_when_it_comes_from_the_future(days
         '{"bytes_per_s": 1}',
         '{"bytes_per_s": "many", "flops_per_s": 1, "source": "", "extra": {"measured_at": 1800000000}}',
         '{"bytes_per_s": 0, "flops_per_s": 1, "source": "", "extra": {"measured_at": 1800000000}}',
+        '{"bytes_per_s": 1, "flops_per_s": 1, "source": "", "extra": null}',
+        '{"bytes_per_s": 1, "flops_per_s": 1, "source": "", "extra": [1800000000]}',
+        '{"bytes_per_s": 1, "flops_per_s": 1, "source": 7, "extra": {"measured_at": 1800000000, "load": 0}}',
         '{"bytes_per_s": NaN, "flops_per_s": 1, "source": "", "extra": {"measured_at": 1800000000}}',
     ],
 )

@@ -71,9 +71,19 @@ SGLANG = Tool(
     ),
     identity=(
         ("tag", ""), ("backend", ""), ("dataset_name", ""), ("random_input_len", "in-"), ("random_output_len", "out-"),
-        ("sharegpt_output_len", "sharegpt-out-"), *_TRAFFIC,
+        ("random_range_ratio", "range-"), ("sharegpt_output_len", "sharegpt-out-"), ("fixed_output_len", "fixed-out-"),
+        *_TRAFFIC, ("num_prompts", "prompts-"),
     ),
 )  # fmt: skip
+
+_PLAIN = {"random_range_ratio": 0}
+"""What is asked where nothing is said: such a value is no part of a case's name."""
+
+_PASSING = re.compile(
+    r"(?:\w*_)?(?:commit|sha|hash|rev|revision|version|build|branch|date|time|timestamp|run|job|id|url|pr)(?:_\w*)?",
+    re.IGNORECASE,
+)
+"""Names of metadata that say which code was measured and when, and not where and how."""
 
 _SERVER_MODEL = ("model_path", "served_model_name")
 
@@ -130,7 +140,7 @@ def _run(place: Place, told: Told, tool: Tool, *, before: int = 0) -> RunRecord:
             detail[key] = one.free()
     case = CaseRecord(id=case_id(asked, tool), spec=asked, metrics=metrics, extra={"detail": detail} if detail else {})
     server = asked.get("server_info")
-    environment = {"server": server} if isinstance(server, Mapping) else {}
+    environment = {"server": server} if isinstance(server, Mapping) else _metadata(asked, tool)
     date = place.maybe("date") if tool is VLLM else None
     when = "" if date is None else _when(date)
     suite = f"{tool.name}-serving"
@@ -138,6 +148,11 @@ def _run(place: Place, told: Told, tool: Tool, *, before: int = 0) -> RunRecord:
     return make_run(
         told, tool=tool.name, place=place, created_at=when, suite=suite, environment=environment, cases=(case,)
     )
+
+
+def _metadata(asked: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
+    """Return what ``--metadata`` told of the machine and the server: a result with two chips is none of four."""
+    return {key: one for key, one in asked.items() if key not in tool.asked and not _PASSING.fullmatch(key)}
 
 
 def rule(key: str) -> tuple[str, Direction]:
@@ -154,7 +169,7 @@ def case_id(asked: Mapping[str, Any], tool: Tool) -> str:
     for key, prefix in tool.identity:
         value = asked.get(key)
         text = f"{prefix}{value:g}" if isinstance(value, float) else f"{prefix}{value}"
-        if value is not None and text not in seen:
+        if value is not None and value != _PLAIN.get(key) and text not in seen:
             parts.append(text)
             seen.add(text)
     return "/".join(parts)

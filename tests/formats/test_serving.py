@@ -71,6 +71,7 @@ def test_what_was_asked_for_is_the_case_and_what_was_measured_its_metrics():
     (case,) = run.cases
     assert case.id == "Qwen/Qwen2.5-0.5B/openai/nightly/rate-inf/concurrency-4/prompts-8"
     assert case.spec["tensor_parallel"] == "2"
+    assert run.environment == {"tensor_parallel": "2"}
     assert run.created_at == "2026-01-31T23:59:59+00:00"
     told = {name: (one.unit, one.direction) for name, one in case.metrics.items()}
     assert told["median_ttft_ms"] == told["p99.9_ttft_ms"] == ("ms", Direction.LOWER)
@@ -109,6 +110,19 @@ def test_a_result_is_the_same_after_a_round_through_run_json(data, reader, write
     runs = [codec.loads(codec.dumps(run)) for run in read(data, reader)]
     (document,) = writer(runs)
     assert json.loads(document.text) == json.loads(json.dumps(data).replace("Infinity", '"inf"'))
+
+
+def test_what_metadata_tells_of_the_machine_is_the_environment_and_of_the_code_is_not():
+    """Nightly results are compared with each other, and never those of two chips with those of four."""
+    same, other = ({"vllm_version": "0.11", "git_sha": "b"}, {"tensor_parallel": "4"})
+    first, again, four = (read(VLLM | more)[0].environment for more in ({"git_sha": "a"}, same, other))
+    assert first == again != four
+
+
+@pytest.mark.parametrize("change", [{"random_range_ratio": 0.5}, {"num_prompts": 64}, {"fixed_output_len": 8}])
+def test_another_question_to_sglang_is_another_case(change):
+    """Prompts of one length, and of lengths that vary, take different times."""
+    assert read(SGLANG | change, serving.read_sglang)[0].cases[0].id != read(SGLANG, serving.read_sglang)[0].cases[0].id
 
 
 def test_a_file_of_lines_is_a_run_a_line():

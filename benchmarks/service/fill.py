@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from benchmarks.service.records import FIRST, MINUTES, run
+from benchmarks.service.records import FIRST, MINUTES, reading, run
 from qwenperf.schema.codec import from_json
 from qwenperf.service.arrivals import arrived_run, pack
 from qwenperf.service.db import points, projects, runs, series
@@ -57,13 +57,14 @@ def _some(connection: Connection, project: str, numbers: range, metrics: int) ->
                 "series_id": known[point.case, point.metric],
                 "at": _at(number),
                 "run_id": id_,
-                "value": point.value + (number % 97) / 1000,
-                "low": point.low,
-                "high": point.high,
+                "value": value,
+                "low": 0.99 * value,
+                "high": 1.01 * value,
                 "samples": 3,
             }
             for number, id_ in made
-            for point in first.points
+            for index, point in enumerate(first.points)
+            for value in [reading(number, index % metrics)]
         ],
     )
 

@@ -1,4 +1,4 @@
-"""How fast the service is: ingest, windows, pages, readers beside ingest, retention, memory. Under five minutes.
+"""How fast the service is: ingest, alerts, windows, pages, readers beside ingest, retention, memory. In five minutes.
 
     python -m benchmarks.service.load
     python -m benchmarks.service.load --database postgresql://USER@HOST/EMPTY_DATABASE
@@ -28,7 +28,8 @@ import httpx
 
 from benchmarks.service.fill import fill
 from benchmarks.service.records import text
-from benchmarks.service.servers import client
+from benchmarks.service.servers import client, peak_bytes
+from benchmarks.service.told import telling
 
 Paths = Callable[[random.Random], tuple[str, dict[str, Any]]]
 
@@ -198,27 +199,26 @@ def points(http: httpx.Client) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("qwenperf_points "))
 
 
-def peak_bytes(pid: int) -> int:
-    """Return the largest resident memory of a process."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
-
-
 def measure(folder: Path, database: str, *, runs: int, seconds: float) -> dict[str, Any]:
     """Measure everything, and return it."""
     with served(folder, database) as (url, token, pid):
         with client(url, token) as http:
             http.post("/api/v1/projects", json={"project": "load"}).raise_for_status()
-        found: dict[str, Any] = {"ingest": ingest(url, token, seconds, 0)()}
+        found: dict[str, Any] = {}
+        with telling(url, token) as told:
+            found["ingest"] = ingest(url, token, seconds, 0)()
+        found["told_s"] = told
         begun = time.monotonic()
         fill(folder, database, "load", runs=runs)
         found["filled"] = {"runs": runs, "points": runs * 100, "seconds": round(time.monotonic() - begun, 1)}
         found["window_ms"] = read(url, token, window, 200)
         found["overview_ms"] = read(url, token, overview, 60)
         found["series_page_ms"] = read(url, token, series_page, 60)
-        pushed = ingest(url, token, seconds, 50_000)
-        found["beside_ingest"] = read_by_many(url, token, seconds)
-        found["ingest_beside_readers"] = pushed()
+        with telling(url, token, "beside") as told:
+            pushed = ingest(url, token, seconds, 50_000)
+            found["beside_ingest"] = read_by_many(url, token, seconds)
+            found["ingest_beside_readers"] = pushed()
+        found["told_beside_readers_s"] = told
         found["peak_mb"] = round(peak_bytes(pid) / 1e6)
         fresh = 50 * (found["ingest"]["runs"] + found["ingest_beside_readers"]["runs"])
         found["retention"] = retention(url, token, fresh)

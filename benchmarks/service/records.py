@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +13,9 @@ MINUTES = 5
 """Between two runs."""
 
 _SIDES = ("base", "head")
+_DRAWN = random.Random(0)  # noqa: S311  (noise, not secrets)
+_NOISE = tuple(_DRAWN.gauss(0.0, 0.01) for _ in range(997))
+"""As timings vary on a quiet machine: 1%, and no two points of one series alike for as long as anybody looks."""
 
 
 def run(number: int, *, cases: int = 1, metrics: int = 50, series: int = 0) -> dict[str, Any]:
@@ -30,9 +35,14 @@ def run(number: int, *, cases: int = 1, metrics: int = 50, series: int = 0) -> d
 
 
 def _case(name: str, number: int, metrics: int) -> dict[str, Any]:
-    found = {f"metric_{index:02d}_s": _metric(1.0 + index + (number % 97) / 1000) for index in range(metrics)}
+    found = {f"metric_{index:02d}_s": _metric(reading(number, index)) for index in range(metrics)}
     verdict = {"gate": "shapes", "outcome": "pass", "summary": "0 compiles after warm-up"}
     return {"id": name, "spec": {"model": "any"}, "metrics": found, "verdicts": [verdict], "wall_s": 3.0}
+
+
+def reading(number: int, index: int) -> float:
+    """Return what metric ``index`` is in run ``number``: its level, with noise."""
+    return (1.0 + index) * (1.0 + _NOISE[(31 * number + 17 * index) % len(_NOISE)])
 
 
 def _metric(value: float) -> dict[str, Any]:
@@ -50,6 +60,18 @@ def _metric(value: float) -> dict[str, Any]:
 def text(number: int, **size: int) -> bytes:
     """Return run ``number`` as JSON text."""
     return json.dumps(run(number, **size)).encode()
+
+
+def compiles(number: int, cases: Iterable[int], count: int) -> bytes:
+    """Return run ``number`` of some cases as JSON text, each with one metric that knows no noise."""
+    found = run(number, cases=0)
+    metric = {"value": count, "unit": "count", "direction": "lower", "kind": "deterministic"}
+    found["declared"] = [f"model/engine-{case}/b1-p128-n128-f32" for case in cases]
+    found["cases"] = [
+        {"id": name, "spec": {"model": "any"}, "metrics": {"compiles_steady": metric}, "wall_s": 3.0}
+        for name in found["declared"]
+    ]
+    return json.dumps(found).encode()
 
 
 def comparison_text(number: int) -> bytes:

@@ -71,6 +71,14 @@ def client(url: str, token: str) -> httpx.Client:
     return httpx.Client(base_url=url, headers=headers, timeout=60, verify=False)  # noqa: S501  (plain HTTP)
 
 
+def peak_bytes(pid: int) -> int:
+    """Return the largest resident memory of a process, with that of each process that it has begun."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    own = next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    return own + sum(peak_bytes(int(child)) for file in children for child in file.read_text().split())
+
+
 def main() -> None:
     """Start a server for each line of stdin."""
     from qwenperf.service.serving import serve

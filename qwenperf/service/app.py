@@ -112,14 +112,18 @@ def _chosen(handlers: Mapping[str, Any]) -> Callable[[Request], Awaitable[Respon
     """Return one handler for the methods of a path, so that a method which none of them is hears of all of them."""
     from qwenperf.service.auth import identify
 
+    def answer(handler: Callable[[Request], Response], request: Request) -> Response:
+        # First, and remembered: whoever holds one connection must not wait for a second.
+        if request.url.path.startswith("/api/"):
+            identify(request)
+        return handler(request)
+
     async def handle(request: Request) -> Response:
         handler = handlers["GET" if request.method == "HEAD" else request.method]
-        if request.url.path.startswith("/api/"):
-            # Now, and remembered: whoever holds one connection must not wait for a second.
-            await run_in_threadpool(identify, request)
-        response: Response = (
-            await handler(request) if iscoroutinefunction(handler) else await run_in_threadpool(handler, request)
-        )
+        if iscoroutinefunction(handler):
+            response: Response = await handler(request)
+        else:
+            response = await run_in_threadpool(answer, handler, request)
         return unless_known(request, response) if request.url.path.startswith("/api/") else response
 
     return handle

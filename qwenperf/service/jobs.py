@@ -21,8 +21,8 @@ _LOG = logging.getLogger("qwenperf.service")
 
 
 _JUDGE_S, _NOTIFY_S, _GITHUB_S = 0.25, 5.0, 2.0
-_REST = 4.0
-"""How much longer than its work a thread rests."""
+_REST, _REST_OF_JUDGE = 4.0, 1.0
+"""How much longer than its work a thread rests; that of the judge is done in a process of its own."""
 
 _UNTIDY = "bug in tidying up project %d; the others go on"
 _NOTICES_US = 30 * DAY_US
@@ -36,6 +36,7 @@ class Jobs:
         self._service = service
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._ends: list[Callable[[], None]] = []
 
     def start(self) -> None:
         """Begin with what the settings ask for."""
@@ -43,10 +44,13 @@ class Jobs:
         if settings.sweep_s > 0:
             self._begin("sweep", lambda: sweep(self._service, self._stop), settings.sweep_s)
         if settings.sweep_s > 0 and settings.judge:
-            from qwenperf.service.judging import judge_new
+            from qwenperf.service.judging import SeriesJudge
+            from qwenperf.service.judging_apart import JudgeProcess
             from qwenperf.service.judging_runs import judge_arrived
 
-            self._begin("judge", lambda: judge_new(self._service), _JUDGE_S)
+            apart = JudgeProcess(self._service.database.url)
+            self._ends.append(apart.close)
+            self._begin("judge", SeriesJudge(self._service, apart.look).some, _JUDGE_S, _REST_OF_JUDGE)
             self._begin("judge-runs", lambda: judge_arrived(self._service), _JUDGE_S)
         if settings.sweep_s > 0:
             from qwenperf.service.notify import notify
@@ -69,26 +73,29 @@ class Jobs:
     def stop(self) -> None:
         """End after the steps that are under way."""
         self._stop.set()
+        for end in self._ends:
+            end()
         for thread in self._threads:
             thread.join(timeout=30)
 
-    def _begin(self, name: str, work: Callable[[], object], every_s: float) -> None:
-        thread = threading.Thread(target=self._repeat, args=(work, every_s), name=f"qwenperf-{name}", daemon=True)
+    def _begin(self, name: str, work: Callable[[], object], every_s: float, rest: float = _REST) -> None:
+        thread = threading.Thread(target=self._repeat, args=(work, every_s, rest), name=f"qwenperf-{name}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _repeat(self, work: Callable[[], object], every_s: float) -> None:
+    def _repeat(self, work: Callable[[], object], every_s: float, rest: float) -> None:
         pause = every_s
         while not self._stop.wait(pause):
             begun = time.monotonic()
             try:
                 work()
             except QwenperfError as error:
-                _LOG.warning("beside the answers: %s", error)
+                if not self._stop.is_set():
+                    _LOG.warning("beside the answers: %s", error)
             except Exception:  # noqa: BLE001  (the thread goes on: the next round may succeed)
                 _LOG.exception("bug beside the answers")
             # Whoever asks and sends does not wait for it.
-            pause = max(every_s, _REST * (time.monotonic() - begun))
+            pause = max(every_s, rest * (time.monotonic() - begun))
 
 
 def sweep(service: Service, stop: threading.Event | None = None) -> None:

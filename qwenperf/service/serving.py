@@ -26,6 +26,10 @@ answer asks for several turns."""
 _THREADS = "OPENBLAS_NUM_THREADS"
 """How many threads NumPy's products take: judging's are small, and with several those wait for each other."""
 
+_KEPT_S = 75
+"""So long a connection without a request is kept: longer than clients and proxies keep theirs, who else send one into
+a connection that has just ended."""
+
 _BACKLOG = 2048
 _OPTIONS: dict[str, Any] = {
     "server_header": False,
@@ -34,6 +38,7 @@ _OPTIONS: dict[str, Any] = {
     # Who asks is read from a header of the proxy only where the settings say so; uvicorn would guess.
     "proxy_headers": False,
     "timeout_graceful_shutdown": 30,
+    "timeout_keep_alive": _KEPT_S,
 }
 
 

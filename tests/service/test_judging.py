@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from qwenperf.errors import EnvironmentUnfitError
-from qwenperf.service import judging
+from qwenperf.service import judging, judging_series
 from qwenperf.service.db.tables import runs
 from qwenperf.service.jobs import sweep
 from qwenperf.service.judging import find_stopped, judge_new
@@ -62,14 +62,14 @@ def test_one_series_that_cannot_be_judged_keeps_no_other_from_it(project, docume
     for number in range(12):
         project.post("/runs", documents.run(number, cases=("a", "b"), compiles_steady=0))
     project.post("/runs", documents.run(12, cases=("a", "b"), compiles_steady=2))
-    judge = judging.judge_series
+    judge = judging_series.judge_series
 
     def broken(series):
         if series.case == "a":
             raise OverflowError
         return judge(series)
 
-    monkeypatch.setattr(judging, "judge_series", broken)
+    monkeypatch.setattr(judging_series, "judge_series", broken)
     assert [one["case"] for one in judged(project)] == ["b"]
     beyond = update(runs).where(runs.c.project_id == project.row.id).values(at=2**62, committed_at=-(2**62))
     project.server.service.database.write(lambda connection: connection.execute(beyond).rowcount)
@@ -116,7 +116,7 @@ def test_without_what_finds_changes_alerts_stay_as_they_are(project, documents, 
     def unfit(_):
         raise EnvironmentUnfitError("asv is not installed.")
 
-    monkeypatch.setattr(judging, "judge_series", unfit)
+    monkeypatch.setattr(judging_series, "judge_series", unfit)
     project.post("/runs", documents.run(13, compiles_steady=2))
     assert [one["state"] for one in judged(project)] == ["open"]
 
@@ -166,3 +166,20 @@ def test_a_case_that_stops_is_an_alert_until_it_goes_on(project, documents):
         assert project.get("/alerts", state="open")["alerts"] == []
     finally:
         object.__setattr__(service, "clock", clock)
+
+
+def test_series_with_points_all_the_time_keep_no_other_waiting(project, documents, monkeypatch):
+    """Each has its turn, also where more come in between than are looked at in one."""
+    monkeypatch.setattr(judging, "_AT_ONCE", 2)
+    cases, seen = ("a", "b", "c", "d", "e"), []
+
+    def look(rows):
+        seen.extend(row.case for row in rows)
+        return [judging_series.Looked(found=()) for _ in rows]
+
+    judged(project)
+    judge = judging.SeriesJudge(project.server.service, look)
+    for number in range(5):
+        project.post("/runs", documents.run(number, cases=cases, tpot_s=1.0))
+        assert judge.some() == 2
+    assert sorted(seen) == sorted([*cases, *cases])

@@ -7,13 +7,15 @@ import zlib
 from typing import Any
 
 from sqlalchemy import Connection, Row
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from qwenperf.errors import UsageError, nearest_advice
 from qwenperf.schema.hints import show
 from qwenperf.service.arrivals import parse
-from qwenperf.service.auth import admitted, identify
+from qwenperf.service.auth import admitted, identify, is_identified
 from qwenperf.service.auth.identity import Identity
+from qwenperf.service.context import service_of
 from qwenperf.service.db import projects
 from qwenperf.service.problems import NotFoundError, Problem
 from qwenperf.service.texts import holdable
@@ -34,6 +36,13 @@ def part(request: Request, name: str) -> str:
     if not holdable(value):
         raise NotFoundError(f"there is nothing of the name {show(value)}.")
     return value
+
+
+def project_of(request: Request, scope: str) -> tuple[Identity, Row[Any]]:
+    """Return who asks and the project of the path, before anything else is known of them; errors as ``project_for``."""
+    identify(request)  # first: whoever holds one connection must not wait for a second
+    with service_of(request).database.read() as connection:
+        return project_for(request, connection, scope)
 
 
 def project_for(request: Request, connection: Connection, scope: str) -> tuple[Identity, Row[Any]]:
@@ -125,9 +134,13 @@ def one_of(value: str, what: str, known: tuple[str, ...]) -> str:
 async def body_of(request: Request, limit: int = BODY_LIMIT) -> bytes:
     """Read the body, up to ``limit`` bytes, also of one that is compressed (gzip).
 
+    Who asks is settled before a byte of it is read.
+
     Raises:
-      Problem: 413 for a longer one, 415 for another coding.
+      Problem: 413 for a longer one, 415 for another coding; as ``identify``.
     """
+    if not is_identified(request):
+        await run_in_threadpool(identify, request)
     announced = request.headers.get("content-length", "0")
     if announced.isdigit() and int(announced) > limit:
         raise _too_long(limit)

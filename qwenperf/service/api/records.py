@@ -16,7 +16,7 @@ from qwenperf.errors import UsageError
 from qwenperf.formats.foreign import Told
 from qwenperf.schema.hints import show as shown
 from qwenperf.service.api import shapes
-from qwenperf.service.api.asked import body_of, cursor_of, part, project_for, text_of, time_of, whole_of
+from qwenperf.service.api.asked import body_of, cursor_of, part, project_for, project_of, text_of, time_of, whole_of
 from qwenperf.service.arrivals import ArrivedRun
 from qwenperf.service.auth.identity import Identity
 from qwenperf.service.context import Service, service_of
@@ -32,19 +32,14 @@ _LARGE = 2_000_000
 async def send(request: Request) -> Response:
     """Take a run or a comparison in; the same content again is answered with what is there."""
     service = service_of(request)
-    # Who asks is settled before a byte of the body is read.
-    identity, project = await run_in_threadpool(_pusher, request, service)
+    # Who asks, and may, is settled before a byte of the body is read.
+    identity, project = await run_in_threadpool(project_of, request, "push")
     data = await body_of(request, service.settings.record_limit)
     work = partial(_take, request, service, identity, project, data)
     if len(data) <= _LARGE:
         return await run_in_threadpool(work)
     # Few large ones at a time, and not in the threads of everybody else: each takes many times its size in memory.
     return await anyio.to_thread.run_sync(work, limiter=getattr(request.app.state, "large", None))
-
-
-def _pusher(request: Request, service: Service) -> tuple[Identity, Row[Any]]:
-    with service.database.read() as connection:
-        return project_for(request, connection, "push")
 
 
 def _take(request: Request, service: Service, identity: Identity, project: Row[Any], data: bytes) -> Response:

@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 from qwenperf.errors import UsageError
 from qwenperf.schema.hints import show
 from qwenperf.service.api import shapes
-from qwenperf.service.api.asked import body_of, field_of, object_of, part, project_for
+from qwenperf.service.api.asked import body_of, field_of, object_of, part, project_of
 from qwenperf.service.api.records import comparison_for, run_for
 from qwenperf.service.auth.identity import Identity
 from qwenperf.service.context import Service, service_of
@@ -108,8 +108,8 @@ def _size(size: int, limit: int) -> int:
 
 
 def _upload_for(request: Request, service: Service) -> Row[Any]:
+    _, project = project_of(request, "push")
     with service.database.read() as connection:
-        _, project = project_for(request, connection, "push")
         return uploads.by_id(connection, project.id, part(request, "upload"))
 
 

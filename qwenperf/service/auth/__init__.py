@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qwenperf.service.auth.access import admitted, require
 from qwenperf.service.auth.audit_log import audit
-from qwenperf.service.auth.credentials import identify, still_good
+from qwenperf.service.auth.credentials import identify, is_identified, still_good
 from qwenperf.service.auth.first import first_token, new_admin_token
 from qwenperf.service.auth.identity import Identity
 from qwenperf.service.auth.middleware import middleware
@@ -12,6 +12,6 @@ from qwenperf.service.auth.routes import routes
 from qwenperf.service.auth.storage import sweep
 
 __all__ = [
-    "Identity", "admitted", "audit", "first_token", "identify", "middleware", "new_admin_token", "require", "routes",
-    "still_good", "sweep",
+    "Identity", "admitted", "audit", "first_token", "identify", "is_identified", "middleware", "new_admin_token",
+    "require", "routes", "still_good", "sweep",
 ]  # fmt: skip

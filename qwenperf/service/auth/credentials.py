@@ -35,8 +35,8 @@ def identify(request: Request) -> Identity:
       Problem: 401 for a token that is not good, 403 for a browser's request that no page of ours made, 429 for too many
         bad tokens.
     """
-    known = getattr(request.state, "identity", None)
-    if isinstance(known, Identity):
+    if is_identified(request):
+        known: Identity = request.state.identity
         return known
     service = service_of(request)
     found = _identify(request, service)
@@ -45,6 +45,11 @@ def identify(request: Request) -> Identity:
         limiter.know(caller_of(request, service.settings))
     request.state.identity = found
     return found
+
+
+def is_identified(request: Request) -> bool:
+    """Say whether ``identify`` has answered for this request."""
+    return isinstance(getattr(request.state, "identity", None), Identity)
 
 
 def _identify(request: Request, service: Service) -> Identity:

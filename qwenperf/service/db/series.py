@@ -110,11 +110,18 @@ def newest(connection: Connection, series_id: int, count: int, branch: str) -> S
     return rows[::-1]
 
 
-def unjudged(connection: Connection, limit: int) -> Sequence[Row[Any]]:
-    """Return series that have other points than when they were judged, with owner and branch of their project."""
+def unjudged(connection: Connection, after: int, limit: int) -> Sequence[Row[Any]]:
+    """Return series that have other points than when they were judged, with owner and branch of their project.
+
+    Those with numbers above ``after`` come first, then, where they are fewer than ``limit``, the others.
+    """
     query = select(series, projects.c.owner, projects.c.default_branch)
     query = query.join(projects, projects.c.id == series.c.project_id)
-    return connection.execute(query.where(series.c.points != series.c.judged).limit(limit)).all()
+    query = query.where(series.c.points != series.c.judged).order_by(series.c.id)
+    rows = connection.execute(query.where(series.c.id > after).limit(limit)).all()
+    if after and len(rows) < limit:
+        rows = [*rows, *connection.execute(query.where(series.c.id <= after).limit(limit - len(rows)))]
+    return rows
 
 
 def quiet(connection: Connection, before: int, limit: int) -> Sequence[Row[Any]]:

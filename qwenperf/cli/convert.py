@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from qwenperf.cli.files import is_there, named_path, read_text
 from qwenperf.cli.foreign_files import read_place
 from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
 from qwenperf.cli.streams import say
-from qwenperf.errors import OutputError, UsageError
+from qwenperf.errors import OutputError, QwenperfError, UsageError
 from qwenperf.formats.convert import FORMATS, OWN, READABLE, WRITABLE, write
 from qwenperf.formats.foreign import moment
 from qwenperf.formats.place import Document
@@ -61,7 +62,10 @@ def command(files: tuple[Path, ...], out: Path | None, as_json: bool, **flags: A
         for finding in run.findings if run.extra.get("source") else ():
             say(f"qwenperf: note: {finding.message} {finding.advice}".rstrip())
     documents = write(runs, flags["target"])
-    written = _save(documents, flags["target"], out, force=flags["force"])
+    kept = () if out is None or flags["force"] else _kept(documents, flags["target"], out)
+    if kept:
+        say(f"qwenperf: note: {len(kept)} of them were read before and stay as they are; --force reads them anew.")
+    written = _save([one for one in documents if one not in kept], flags["target"], out, force=flags["force"])
     if as_json:
         texts = {} if out is not None else {"documents": [{"name": one.name, "text": one.text} for one in documents]}
         write_json({"format": flags["target"], "runs": [_told(run) for run in runs], "written": written, **texts})
@@ -78,6 +82,21 @@ def _time(name: str, text: str) -> str:
     except ValueError:
         option = f"--{name.replace('_', '-')}"
         raise UsageError(f"{option} is {text!r}, which is no time.", advice="Write 2026-01-31T23:59:59Z.") from None
+
+
+def _kept(documents: Sequence[Document], target: str, out: Path) -> list[Document]:
+    """Return the runs that ``out`` has from the same part of another tool's file: what lies beside that has changed."""
+    from qwenperf.schema.codec import loads
+    from qwenperf.store.told import is_told_again
+
+    found = []
+    for one in documents if target == OWN else ():
+        place = out / one.name
+        if is_there(place) and _differs(place, one.text):
+            with suppress(OSError, ValueError, QwenperfError):
+                if is_told_again(loads(read_text(place)), loads(one.text)):
+                    found.append(one)
+    return found
 
 
 def _save(documents: Sequence[Document], target: str, out: Path | None, *, force: bool) -> list[str]:

@@ -21,6 +21,7 @@ from qwenperf.store.index_file import index_file
 from qwenperf.store.own_file import NOTE, own_aliases
 from qwenperf.store.places import Place, open_place
 from qwenperf.store.rows import CANARIES, Rows, rows_from, rows_of
+from qwenperf.store.told import is_told_again
 
 _ALL = Window()
 _NO_NAME = "the name of this folder is not UTF-8: rename it"
@@ -238,7 +239,8 @@ def _is_text(name: str) -> bool:
 
 def _is_same(there: bytes, record: RunRecord) -> bool:
     try:
-        return loads(_text(there, "")) == record
+        known = loads(_text(there, ""))
+        return known == record or is_told_again(known, record)
     except QwenperfError:
         return False
 

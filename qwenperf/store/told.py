@@ -81,6 +81,17 @@ def reading_of(run: RunRecord, case: CaseRecord) -> str | None:
     return None
 
 
+def is_told_again(there: RunRecord, new: RunRecord) -> bool:
+    """Say whether both were read from the same part of a file of another tool, by which such runs have their ids.
+
+    What lies beside the file may have changed since, such as asv's list of benchmarks: what was read first stays.
+    """
+    tools = [run.extra.get(_SOURCE) for run in (there, new)]
+    formats = [one.get("format") if isinstance(one, Mapping) else None for one in tools]
+    same = (there.id, there.created_at, there.suite, there.commit) == (new.id, new.created_at, new.suite, new.commit)
+    return same and formats[0] is not None and formats[0] == formats[1]
+
+
 def version_of(run: RunRecord, case: CaseRecord) -> str:
     """Return the version of the benchmark that made a case; empty where its tool knows no versions.
 

@@ -135,6 +135,29 @@ def test_a_result_of_asv_finds_what_says_its_units(convert, tmp_path):
 
 
 @pytest.mark.slow
+def test_results_of_asv_are_read_again_after_a_benchmark_has_changed(convert, tmp_path):
+    """The list of benchmarks beside them is another one: what was read before stays, and what is new is read."""
+    folder = tmp_path / "results" / "m"
+    folder.mkdir(parents=True)
+    one = {"name": "a.track_x", "type": "track", "unit": "flops", "version": "1", "params": [], "param_names": []}
+    for version, sha in (("1", "a"), ("2", "b")):
+        listed = {"a.track_x": one | {"version": version}, "version": 2}
+        (tmp_path / "results" / "benchmarks.json").write_text(json.dumps(listed))
+        result = {
+            "commit_hash": sha * 40, "date": 1767225600000, "params": {"machine": "m"}, "env_name": "e", "version": 2,
+            "result_columns": ["result", "params", "version"], "results": {"a.track_x": [[7.0], [], version]},
+        }  # fmt: skip
+        (folder / f"{sha * 8}-e.json").write_text(json.dumps(result))
+        code, _, err = convert("results", "--out", "runs")
+        assert code == 0, err
+    assert "1 of them were read before and stay as they are" in err
+    ids = [json.loads(file.read_text())["cases"][0]["id"] for file in (tmp_path / "runs").glob("*/run.json")]
+    assert ids == ["a.track_x"] * 2
+    assert convert("results", "--out", "runs", "--force")[0] == 0
+    ids = [json.loads(file.read_text())["cases"][0]["id"] for file in (tmp_path / "runs").glob("*/run.json")]
+    assert sorted(ids) == ["a.track_x", "a.track_x#1"]
+
+
 def test_a_measured_run_becomes_every_format(tiny_run, cli, convert, tmp_path):
     """What `qwenperf run` leaves; once also in a process of its own."""
     said = ("--commit", "a" * 40, "--committed-at", "2026-01-01T00:00:00Z")

@@ -1,14 +1,16 @@
 """Files of other tools grow: what was imported from one already is no second measurement."""
 
+import dataclasses
 import json
 
 import pytest
 
+from qwenperf.errors import StoreError
 from qwenperf.formats import asv_read, serving
 from qwenperf.formats.foreign import Told
 from qwenperf.formats.place import Document
 from qwenperf.store.answers import OTHER_VERSIONS
-from qwenperf.store.base import Window
+from qwenperf.store.base import Added, Window
 from qwenperf.store.check import check_store
 from qwenperf.store.directory import open_store
 
@@ -87,6 +89,16 @@ def test_values_of_a_version_that_is_no_more_are_no_part_of_the_history(made, st
     assert made.values(series) == [2.0, 3.0]
     assert series.extra == {OTHER_VERSIONS: 2}
     assert check_store(store) == ([], 4)
+
+
+def test_the_same_results_read_beside_another_list_of_benchmarks_stay_what_they_were(made, store):
+    """A benchmark was edited since: a store that is filled from the whole folder each night takes what is new."""
+    first = of_asv(sum=(1.0, START_MS))
+    beside = dataclasses.replace(first, extra={"source": {**first.extra["source"], "machine": {"ram": "17"}}})
+    corrected = dataclasses.replace(beside, commit={"sha": "f" * 40})
+    assert [store.add(made.source_of(run)) for run in (first, beside)] == [Added.ADDED, Added.ALREADY]
+    with pytest.raises(StoreError, match="another run with the id"):
+        store.add(made.source_of(corrected))
 
 
 def test_what_was_told_again_stands_when_the_first_telling_is_removed(made, tmp_path):

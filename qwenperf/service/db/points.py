@@ -28,9 +28,11 @@ _ARRIVE = Prepared(
     ("number", "at", "run", "newest"),
 )
 _INSERT = Prepared(insert(points), ("series_id", "at", "run_id", "value", "low", "high", "samples"))
-_OF_CASES = select(series.c.id, series.c.case, series.c.metric, series.c.unit, series.c.direction, series.c.kind).where(
-    series.c.project_id == bindparam("project"), series.c.case.in_(bindparam("names", expanding=True))
+_KNOWN = select(series.c.id, series.c.case, series.c.metric, series.c.unit, series.c.direction, series.c.kind).where(
+    series.c.project_id == bindparam("project")
 )
+_OF_CASE = Prepared(_KNOWN.where(series.c.case == bindparam("called")), ("project", "called"))
+_OF_CASES = _KNOWN.where(series.c.case.in_(bindparam("names", expanding=True)))
 
 
 def keep_points(connection: Connection, project_id: int, run_id: int, at: int, found: Sequence[PointRow]) -> None:
@@ -92,10 +94,12 @@ def _series(connection: Connection, project_id: int, found: Sequence[PointRow]) 
 
 
 def _of_cases(connection: Connection, project_id: int, names: Sequence[str]) -> Sequence[Row[Any]]:
-    rows: list[Row[Any]] = []
+    if len(names) == 1:
+        return _OF_CASE.ask(connection, project=project_id, called=names[0]).all()
+    rows: list[Any] = []
     for start in range(0, len(names), 500):
         some = names[start : start + 500]
-        rows += connection.execute(_OF_CASES, {"project": project_id, "names": some})
+        rows += connection.execute(_OF_CASES, {"project": project_id, "names": some}).all()
     return rows
 
 

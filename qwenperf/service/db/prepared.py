@@ -1,4 +1,4 @@
-"""Statements of every arrival, for many rows: written as SQL once, and handed to the driver as they are.
+"""Statements of every arrival: written as SQL once, and handed to the driver as they are.
 
 SQLAlchemy makes each row's parameters anew from the statement, which for small rows takes longer than keeping them.
 """
@@ -8,29 +8,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection
-from sqlalchemy.sql import Insert, Update
+from sqlalchemy import Connection, CursorResult
+from sqlalchemy.sql import Insert, Select, Update
 
 _Written = tuple[str, tuple[str, ...] | None, dict[str, Any]]
 
 
 class Prepared:
-    """An insert or update whose values need no conversion: text, numbers and bytes. ``keys`` are those of each row."""
+    """A statement whose values need no conversion: text, numbers and bytes. ``keys`` are those of each row."""
 
-    def __init__(self, statement: Insert | Update, keys: Sequence[str]) -> None:
+    def __init__(self, statement: Insert | Update | Select[Any], keys: Sequence[str]) -> None:
         self._statement, self._keys = statement, list(keys)
         self._written: dict[str, _Written] = {}
 
     def run(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Run it for each of ``rows``; errors as SQLAlchemy's."""
-        if not rows:
-            return
+        if rows:
+            self._send(connection, rows)
+
+    def ask(self, connection: Connection, **row: Any) -> CursorResult[Any]:
+        """Run it for one row, and return what it answers; errors as SQLAlchemy's."""
+        return self._send(connection, [row])
+
+    def _send(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> CursorResult[Any]:
         text, order, always = self._as_sql(connection)
-        if order is None:
-            connection.exec_driver_sql(text, [always | row for row in rows])
-        else:
-            whole = [always | row for row in rows] if always else rows
-            connection.exec_driver_sql(text, [tuple([row[name] for name in order]) for row in whole])
+        whole = [always | row for row in rows] if always else rows
+        sent: list[Any] = list(whole) if order is None else [tuple([row[name] for name in order]) for row in whole]
+        return connection.exec_driver_sql(text, sent if len(sent) > 1 else sent[0])
 
     def _as_sql(self, connection: Connection) -> _Written:
         """Return the text for this kind of database, its parameters in order where they have no names, constants."""

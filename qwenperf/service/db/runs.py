@@ -5,22 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, or_, select
+from sqlalchemy import Connection, Row, Table, bindparam, insert, or_, select
 
 from qwenperf.service.arrivals import ArrivedRun, unpack, unpack_text
 from qwenperf.service.db.points import keep_points
+from qwenperf.service.db.prepared import Prepared
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import cases, records, runs, verdicts
 from qwenperf.service.problems import ConflictError
 
+
+def _columns(table: Table) -> list[str]:
+    """Return what whoever adds a row says: all but its number."""
+    return [column.name for column in table.c if column.name != "id"]
+
+
 # Statements of every arrival are made once: making one takes longer than running it.
-_SAME = select(runs.c.id, runs.c.sha256).where(
-    runs.c.project_id == bindparam("project"),
-    or_(runs.c.sha256 == bindparam("content"), runs.c.name == bindparam("called")),
+_SAME = Prepared(
+    select(runs.c.id, runs.c.sha256).where(
+        runs.c.project_id == bindparam("project"),
+        or_(runs.c.sha256 == bindparam("content"), runs.c.name == bindparam("called")),
+    ),
+    ("project", "content", "called"),
 )
-_INSERT_RECORD = insert(records).returning(records.c.id)
-_INSERT_RUN = insert(runs).returning(runs.c.id)
-_INSERT_CASES, _INSERT_VERDICTS = insert(cases), insert(verdicts)
+_INSERT_RECORD = Prepared(insert(records).returning(records.c.id), ("body", "size"))
+_INSERT_RUN = Prepared(insert(runs).returning(runs.c.id), _columns(runs))
+_INSERT_CASES = Prepared(insert(cases), _columns(cases))
+_INSERT_VERDICTS = insert(verdicts)
+_ON_MAIN = {"fork_point": "", "forked_at": None}
 
 
 def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: int, by: str) -> tuple[int, bool]:
@@ -35,14 +47,13 @@ def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: in
         return known, False
     content = arrived.content
     charge(connection, project_id, len(content.body))
-    record = connection.execute(_INSERT_RECORD, {"body": content.body, "size": content.size}).scalar_one()
-    values = arrived.run | {
+    record = _INSERT_RECORD.ask(connection, body=content.body, size=content.size).scalar_one()
+    values = _ON_MAIN | arrived.run | {
         "project_id": project_id, "name": arrived.name, "sha256": content.sha256, "received_at": at, "pushed_by": by,
         "record_id": record, "judged": False,
     }  # fmt: skip
-    run_id: int = connection.execute(_INSERT_RUN, values).scalar_one()
-    if arrived.cases:
-        connection.execute(_INSERT_CASES, [value | {"run_id": run_id} for value in arrived.cases])
+    run_id: int = _INSERT_RUN.ask(connection, **values).scalar_one()
+    _INSERT_CASES.run(connection, [value | {"run_id": run_id} for value in arrived.cases])
     keep_points(connection, project_id, run_id, arrived.run["at"], arrived.points)
     keep_verdicts(connection, arrived.verdicts, project_id=project_id, run_id=run_id)
     return run_id, True
@@ -55,8 +66,7 @@ def keep_verdicts(connection: Connection, found: Sequence[dict[str, Any]], **of:
 
 
 def _known(connection: Connection, project_id: int, arrived: ArrivedRun) -> int | None:
-    asked = {"project": project_id, "content": arrived.content.sha256, "called": arrived.name}
-    rows = connection.execute(_SAME, asked).all()
+    rows = _SAME.ask(connection, project=project_id, content=arrived.content.sha256, called=arrived.name).all()
     for row in rows:
         if row.sha256 == arrived.content.sha256:
             return int(row.id)

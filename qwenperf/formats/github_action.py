@@ -6,7 +6,9 @@ neither commit nor direction, so that its direction is in the format's name.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +33,8 @@ SMALLER_TOOLS = {
 
 TOOLS = {Direction.LOWER: "customSmallerIsBetter", Direction.HIGHER: "customBiggerIsBetter"}
 _BENCH = {"name", "value", "unit", "range", "extra"}
+_BENCHES = "benches"
+"""Key under which a case of several readings keeps them as they were."""
 
 
 def looks_dashboard(document: Document, data: Any) -> bool:
@@ -82,7 +86,7 @@ def _entry(suite: str, place: Place, repository: str, told: Told) -> RunRecord:
         created_at=moment_of_ms(place.at("date")),
         commit=said,
         suite=suite,
-        cases=[_case(one, direction, f"{suite}/") for one in place.at("benches").entries()],
+        cases=_cases(place.at("benches"), direction, f"{suite}/"),
         findings=(_unknown(tool),) if direction is Direction.NONE else (),
         source={
             "tool": tool,
@@ -110,11 +114,32 @@ def _unknown(tool: str) -> Finding:
     )
 
 
-def _case(place: Place, direction: Direction, prefix: str = "") -> CaseRecord:
-    """Return one bench. Its ``range`` is words for people ("± 3", "stddev: 0.1"), and stays words.
+def _cases(place: Place, direction: Direction, prefix: str = "") -> list[CaseRecord]:
+    """Return the benches at ``place``; those of one name are readings of one case, such as ``go test -count 5`` makes.
 
-    ``prefix`` is of its name: two suites of a dashboard may have benches of one name, and they are two cases.
+    ``prefix`` is of their names: two suites of a dashboard may have benches of one name, and they are two cases.
     """
+    by_name: dict[str, list[Place]] = {}
+    for one in place.entries():
+        by_name.setdefault(one.at("name").text(), []).append(one)
+    return [_readings(places, direction, f"{prefix}{name}") for name, places in by_name.items()]
+
+
+def _readings(places: Sequence[Place], direction: Direction, case: str) -> CaseRecord:
+    every = [_case(place, direction, case) for place in places]
+    if len(every) == 1:
+        return every[0]
+    metrics = [one.metrics["value"] for one in every]
+    units = dict.fromkeys(one.unit for one in metrics)
+    if len(units) > 1:
+        raise places[1].fail(f"has another unit than the first {case!r}: {' and '.join(map(repr, units))}")
+    samples = tuple(one.value for one in metrics)
+    value = replace(metrics[0], value=statistics.median(samples), samples=samples, extra={})
+    return replace(every[0], metrics={"value": value}, extra={_BENCHES: [place.free() for place in places]})
+
+
+def _case(place: Place, direction: Direction, case: str) -> CaseRecord:
+    """Return one bench. Its ``range`` is words for people ("± 3", "stddev: 0.1"), and stays words."""
     unit, words = place.maybe("unit"), {key: place.maybe(key) for key in ("range", "extra")}
     kept = {key: one.text() for key, one in words.items() if one is not None}
     kept |= {key: one.free() for key, one in place.items() if key not in _BENCH}
@@ -125,8 +150,7 @@ def _case(place: Place, direction: Direction, prefix: str = "") -> CaseRecord:
         direction=direction,
         extra={DASHBOARD: kept} if kept else {},
     )
-    name = place.at("name").text()
-    return CaseRecord(id=f"{prefix}{name}", spec={"name": name}, metrics={"value": value})
+    return CaseRecord(id=case, spec={"name": place.at("name").text()}, metrics={"value": value})
 
 
 def _value(place: Place) -> float:
@@ -143,7 +167,7 @@ def _read_array(documents: Sequence[Document], told: Told, direction: Direction,
     runs = []
     for document in documents:
         place = parse(document, ADVICE)
-        cases = [_case(one, direction) for one in place.entries()]
+        cases = _cases(place, direction)
         runs.append(make_run(told, tool=tool, place=place, cases=cases))
     return tuple(runs)
 
@@ -212,6 +236,10 @@ def _benches(run: RunRecord, direction: Direction) -> Iterator[dict[str, Any]]:
     """Yield what improves in one direction; ``value`` is the only metric of what came from the action."""
     for case in run.cases:
         if case.status is Status.MEASURED:
+            several = case.extra.get(_BENCHES) if case.metrics.keys() == {"value"} else None
+            if several is not None:
+                yield from several if case.metrics["value"].direction is direction else ()
+                continue
             for name, one in case.metrics.items():
                 if one.direction is direction:
                     own = case.spec["name"] if source_of(run, DASHBOARD) else case.id

@@ -85,6 +85,18 @@ def test_several_suites_and_commits_are_runs_of_their_own():
     assert len({run.id for run in runs}) == 2
 
 
+def test_benches_of_one_name_in_an_entry_are_readings_of_one_case():
+    """`go test -count 3` writes each three times; they are written back as they were."""
+    benches = [{"name": "fib", "value": value, "unit": "ns/op", "extra": f"{value} times"} for value in (3, 1, 8)]
+    runs = read(dashboard(entry("go", benches=[*benches, {"name": "other", "value": 1, "unit": "ns/op"}])))
+    fib, other = runs[0].cases
+    assert (fib.id, fib.metrics["value"].value, fib.metrics["value"].samples) == ("Benchmark/fib", 3.0, (3.0, 1.0, 8.0))
+    assert (other.metrics["value"].samples, fib.metrics["value"].direction) == ((), Direction.LOWER)
+    again = [codec.loads(codec.dumps(run)) for run in runs]
+    written = json.loads(github_action.write_dashboard(again)[0].text.split("=", 1)[1])["entries"]["Benchmark"]
+    assert written == [entry("go", benches=[*benches, {"name": "other", "value": 1, "unit": "ns/op"}])]
+
+
 def test_benches_of_one_name_in_two_suites_are_two_cases():
     """`fib` in Go and in Rust are no history of each other; each is written back under its own name."""
     data = {"lastUpdate": 1, "repoUrl": "", "entries": {suite: [entry(suite=suite)] for suite in ("Go", "Rust")}}
@@ -122,7 +134,10 @@ def test_numbers_written_as_text_are_numbers():
         ({"benches": [{"name": "a", "value": float("inf")}]}, "value is inf"),
         ({"benches": [{"value": 1}]}, r"benches\[0\].name is missing"),
         ({"benches": [{"name": "a", "value": 1, "range": 3}]}, "range is 3, which is not text"),
-        ({"benches": [{"name": "a", "value": 1}] * 2}, "two results of 'Benchmark/a'"),
+        (
+            {"benches": [{"name": "a", "value": 1, "unit": unit} for unit in ("ms", "s")]},
+            "has another unit than the first 'Benchmark/a': 'ms' and 's'",
+        ),
         ({"date": "yesterday"}, "date is 'yesterday', which is not a number"),
         ({"date": 1e30}, "which is not a number of milliseconds"),
         ({"commit": {"id": 1}}, "commit.id is 1, which is not text"),

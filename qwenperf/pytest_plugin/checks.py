@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qwenperf.errors import UsageError
+from qwenperf.pytest_plugin.asking import Asking, environment_here
 from qwenperf.pytest_plugin.block import Block
 from qwenperf.pytest_plugin.limits import WORKER, budgeted, check_unit, refuse_company, speed_budget
 from qwenperf.pytest_plugin.marks import Marks
@@ -19,10 +20,7 @@ from qwenperf.schema.records import CaseRecord, Verdict
 from qwenperf.workloads.whole import whole_number
 
 if TYPE_CHECKING:
-    from qwenperf.gate.budget_set import BudgetSet, CaseBudget
-    from qwenperf.lab.beside import Asked
     from qwenperf.lab.calls import Watched
-    from qwenperf.lab.request import Request
     from qwenperf.schema.analysis import AotRecord
 
 _BLOCK: Any = object()
@@ -44,6 +42,10 @@ class Checks:
     marks: Marks
     blocks: list[Block] = field(default_factory=list, repr=False)
 
+    @property
+    def _asking(self) -> Asking:
+        return Asking(test=self.test, root=self.root, marks=self.marks)
+
     @kept
     def no_recompiles(self, subject: Any = _BLOCK, *args: Any, calls: Sequence[Any] | None = None) -> Any:
         """Fail when something compiles that should be warm; return the last result.
@@ -62,7 +64,7 @@ class Checks:
             )
             return self.blocks[-1]
         if isinstance(subject, tuple) or hasattr(subject, "generate") or hasattr(subject, "prefill"):
-            request = self._request(subject, *args)
+            request = self._asking.request(subject, *args)
             return self._stable(lab.repeat_requests(request.engine, request.prompt_BT, request.workload.new_tokens))
         if not callable(subject):
             raise UsageError(f"no_recompiles({subject!r}): that is no function and no engine.")
@@ -88,11 +90,11 @@ class Checks:
         from qwenperf.gate import tokens
         from qwenperf.lab import agreement
 
-        asked = self._request(engine, prompt, new_tokens, uncached=uncached)
+        asked = self._asking.request(engine, prompt, new_tokens, uncached=uncached)
         if against is None:
             case = agreement.compare_with_uncached(asked.engine, asked.workload, asked.prompt_BT)
         else:
-            trusted = self._request(against, prompt, new_tokens).engine
+            trusted = self._asking.request(against, prompt, new_tokens).engine
             case = agreement.compare_with_engine(asked.engine, trusted, asked.workload, asked.prompt_BT)
         return self._settle(case, [tokens.judge(case)], required=(tokens.GATE,))
 
@@ -112,11 +114,11 @@ class Checks:
         check_unit(value, unit, than)
         whole_number("trials", self.marks.trials, least=1)
         if than is None:
-            case, other = self._measured(engine, prompt, new_tokens, check=False), None
+            case, other = self._asking.measured(engine, prompt, new_tokens, check=False), None
         else:
-            case, other = self._beside(engine, than, prompt, new_tokens)
+            case, other = self._asking.beside(engine, than, prompt, new_tokens)
         peers = {} if other is None else {other.id: other}
-        budget = speed_budget(self._budget(case), value, unit, other)
+        budget = speed_budget(self._asking.budget(case), value, unit, other)
         return self._settle(case, [throughput.judge(case, budget, peers)], required=(throughput.GATE,))
 
     @kept
@@ -132,10 +134,10 @@ class Checks:
         from qwenperf.gate.evaluate import judge_case
         from qwenperf.schema.records import Outcome
 
-        case = self._measured(engine, prompt, new_tokens, uncached=uncached)
-        named = self._named(case)
-        verdicts = judge_case(named, self._budgets(named), {}, _environment_class())
-        required = (tokens.GATE, *budgeted(self._budget(case)))
+        case = self._asking.measured(engine, prompt, new_tokens, uncached=uncached)
+        named = self._asking.named(case)
+        verdicts = judge_case(named, self._asking.budgets(named), {}, environment_here())
+        required = (tokens.GATE, *budgeted(self._asking.budget(case)))
         judged = self._settle(case, verdicts, required=required)
         skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED and one.gate != throughput.GATE]
         self.recorded.skipped(self.test, skipped, wrapped=not case.evidence.programs and _has_steps(engine))
@@ -170,10 +172,10 @@ class Checks:
         case = measure_step(
             step, *args, carry=carry, calls=calls, trials=trials, tokens_per_call=tokens_per_call, spec=told
         )
-        budget, named = self._budget(case), self._named(case)
+        budget, named = self._asking.budget(case), self._asking.named(case)
         if any(lookup(name).kind is Kind.TIMED for name in budget.limits):
             refuse_company()
-        verdicts = judge_case(named, self._budgets(named), {}, _environment_class())
+        verdicts = judge_case(named, self._asking.budgets(named), {}, environment_here())
         judged = self._settle(case, verdicts, required=(shapes.GATE, *budgeted(budget)))
         skipped = [one for one in verdicts if one.outcome is Outcome.SKIPPED]
         self.recorded.skipped(self.test, skipped, plain=not (case.evidence.program or case.evidence.voids))
@@ -220,7 +222,7 @@ class Checks:
     def measure(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> CaseRecord:
         """Return the record of an engine, with every metric, unjudged."""
         __tracebackhide__ = True
-        return self._settle(self._measured(engine, prompt, new_tokens, uncached=uncached), [])
+        return self._settle(self._asking.measured(engine, prompt, new_tokens, uncached=uncached), [])
 
     def extra_info(self, benchmark: Any, case: CaseRecord) -> None:
         """Put the metrics of ``case`` into pytest-benchmark's JSON, as ``extra_info["qwenperf"]``."""
@@ -228,50 +230,6 @@ class Checks:
 
         data = to_json(case)
         benchmark.extra_info["qwenperf"] = {"id": data["id"], "metrics": data["metrics"], "verdicts": data["verdicts"]}
-
-    def _request(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None) -> Request:
-        from qwenperf.lab.request import make_request
-
-        return make_request(engine, prompt, new_tokens, uncached=uncached, dtype=self.marks.dtype)
-
-    def _asked(self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, suffix: str = "") -> Asked:
-        __tracebackhide__ = True
-        refuse_company()
-        from qwenperf.lab.beside import Asked
-
-        request = self._request(engine, prompt, new_tokens, uncached=uncached)
-        name = request.engine.name + suffix
-        spec = {"engine": name, "workload": vars(request.workload), "test": self.test}
-        return Asked(request=request, case_id=f"{name}/{request.workload.label}", spec=spec)
-
-    def _measured(
-        self, engine: Any, prompt: Any, new_tokens: int, *, uncached: Any = None, check: bool = True
-    ) -> CaseRecord:
-        __tracebackhide__ = True
-        from qwenperf.lab.request import measure_request
-
-        one = self._asked(engine, prompt, new_tokens, uncached=uncached)
-        return measure_request(one.request, trials=self.marks.trials, case_id=one.case_id, spec=one.spec, check=check)
-
-    def _beside(self, engine: Any, than: Any, prompt: Any, new_tokens: int) -> list[CaseRecord]:
-        __tracebackhide__ = True
-        from qwenperf.lab.beside import measure_in_turn
-
-        asked = (self._asked(engine, prompt, new_tokens), self._asked(than, prompt, new_tokens, suffix=" (than)"))
-        return measure_in_turn(asked, trials=self.marks.trials)
-
-    def _named(self, case: CaseRecord) -> CaseRecord:
-        """Return ``case`` under the id that it has in the record: budgets of the project are matched against it."""
-        return replace(case, id=f"{self.test}/{case.id}")
-
-    def _budgets(self, named: CaseRecord) -> BudgetSet:
-        from qwenperf.pytest_plugin.project import budgets_for
-
-        return budgets_for(named.id, self.marks.budgets, self.root)
-
-    def _budget(self, case: CaseRecord) -> CaseBudget:
-        named = self._named(case)
-        return self._budgets(named).for_case(named.id, _environment_class())
 
     def _stable(self, watched: Watched) -> Any:
         __tracebackhide__ = True
@@ -285,7 +243,7 @@ class Checks:
     def _settle(self, case: CaseRecord, verdicts: Iterable[Verdict], *, required: Iterable[str] = ()) -> CaseRecord:
         """Keep the judged case for the session's record, and make its verdicts the test's."""
         __tracebackhide__ = True
-        judged = replace(self._named(case), verdicts=tuple(verdicts))
+        judged = replace(self._asking.named(case), verdicts=tuple(verdicts))
         self.recorded.add(judged)
         tell(judged.verdicts, subject=case.id, inconclusive=self.marks.inconclusive, required=required)
         return judged
@@ -293,10 +251,3 @@ class Checks:
 
 def _has_steps(engine: Any) -> bool:
     return isinstance(engine, tuple) or hasattr(engine, "decode_step")
-
-
-def _environment_class() -> str:
-    from qwenperf.gate.environment import environment_class
-    from qwenperf.measure import environment
-
-    return environment_class(environment.describe())

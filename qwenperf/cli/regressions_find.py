@@ -35,6 +35,14 @@ REPEATED = frozenset((
 ))  # fmt: skip
 """Metrics that say the same as another one, or are formulas of the case: each is looked at where it is named only."""
 
+REPEATED_BESIDE = {
+    **dict.fromkeys(("mean_s", "max_s", "q1_s", "q3_s", "ld15iqr_s", "hd15iqr_s", "ops_per_s"), "median_s"),
+    **dict.fromkeys(
+        ("request_throughput", "total_token_throughput", "total_throughput", "input_throughput"), "output_throughput"
+    ),
+}
+"""The same of other tools' metrics, by the one that each repeats: where a case has both, one change is told once."""
+
 _MOST_TOLD = 3
 
 
@@ -91,7 +99,7 @@ def chosen(store: DirectoryStore, case: str | None, metrics: Sequence[str]) -> l
         for name, known in store.cases().items()
         for metric in known
         if (case is None or case == name or fnmatchcase(name, case))
-        and (metric in metrics if metrics else metric not in REPEATED)
+        and (metric in metrics if metrics else not (metric in REPEATED or REPEATED_BESIDE.get(metric) in known))
     ]
     if not found:
         asked = f" of case {case!r}" if case else ""

@@ -15,8 +15,8 @@ from qwenperf.cli import main, regressions_find
 from qwenperf.cli.regressions_git import last_release, with_acceptance
 from qwenperf.cli.stores import find_store
 from qwenperf.schema.codec import dumps
-from qwenperf.schema.metrics import Direction
-from qwenperf.schema.records import CaseRecord, Evidence, Roofline, RunRecord, metric
+from qwenperf.schema.metrics import Direction, Kind
+from qwenperf.schema.records import CaseRecord, Evidence, Metric, Roofline, RunRecord, metric
 from qwenperf.schema.regressions import Form, Regression, RegressionsRecord, RegressionStatus, loads
 from qwenperf.schema.regressions import dumps as dump_regressions
 
@@ -227,6 +227,22 @@ def test_two_who_accept_at_once_lose_nothing(tmp_path):
     other.join()
     kept = loads((folder / "regressions.json").read_text()).regressions
     assert [one.reason for one in kept] == ["one", "two"]
+
+
+def test_what_a_tool_says_in_several_metrics_is_told_once(tmp_path):
+    """pytest-benchmark's quartiles move with its median; where there is no median, a mean is looked at."""
+    names = {"t.py::test_a": ("median_s", "mean_s", "min_s", "ops_per_s"), "t.py::test_b": ("mean_s", "q3_s")}
+    folder = tmp_path / "store"
+    one = Metric(value=1.0, unit="s", direction=Direction.LOWER, kind=Kind.TIMED)
+    cases = tuple(CaseRecord(id=case, spec={}, metrics=dict.fromkeys(known, one)) for case, known in names.items())
+    run = RunRecord(id="r", created_at=NOW.isoformat(), suite="s", environment={}, cases=cases)
+    (folder / run.id).mkdir(parents=True)
+    (folder / run.id / "run.json").write_text(dumps(run))
+    found = regressions_find.chosen(find_store(str(folder)), None, ())
+    assert found == [
+        ("t.py::test_a", "median_s"), ("t.py::test_a", "min_s"), ("t.py::test_b", "mean_s"), ("t.py::test_b", "q3_s"),
+    ]  # fmt: skip
+    assert regressions_find.chosen(find_store(str(folder)), None, ("ops_per_s",)) == [("t.py::test_a", "ops_per_s")]
 
 
 def test_a_case_that_no_longer_comes_is_told(tmp_path, capsys):

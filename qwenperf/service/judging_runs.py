@@ -16,7 +16,7 @@ from qwenperf.schema.records import Outcome, Verdict
 from qwenperf.service.arrivals import verdict_values
 from qwenperf.service.bugs import Told
 from qwenperf.service.context import Service
-from qwenperf.service.db import gate_alerts, main_line
+from qwenperf.service.db import gate_alerts, github, main_line
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.runs import keep_verdicts
 from qwenperf.service.db.tables import runs as table
@@ -74,14 +74,16 @@ def _compare(service: Service, row: Row[Any]) -> None:
     """Keep what the fork point says of a run, with the verdicts that it brought."""
     with service.database.read() as connection:
         found = read_forked(connection, row)
-    service.database.write(partial(_keep, row=row, said=fork_verdicts(found)))
+    service.database.write(partial(_keep, row=row, said=fork_verdicts(found), at=service.clock()))
 
 
-def _keep(connection: Connection, *, row: Row[Any], said: Mapping[str, Verdict]) -> None:
+def _keep(connection: Connection, *, row: Row[Any], said: Mapping[str, Verdict], at: int) -> None:
     if not main_line.claim(connection, [row.id]):
         return
     values = [value for case, verdict in said.items() for value in verdict_values(case, [verdict])]
     keep_verdicts(connection, values, project_id=row.project_id, run_id=row.id)
     before = [Outcome(row.outcome)] if row.outcome else []
-    outcome = worst([*before, *(verdict.outcome for verdict in said.values())])
-    connection.execute(update(table).where(table.c.id == row.id).values(outcome=str(outcome or "")))
+    outcome = str(worst([*before, *(verdict.outcome for verdict in said.values())]) or "")
+    connection.execute(update(table).where(table.c.id == row.id).values(outcome=outcome))
+    if outcome != row.outcome:
+        github.tell_again(connection, row.id, at)

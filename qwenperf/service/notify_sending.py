@@ -31,6 +31,13 @@ _LATER = frozenset({408, 425, 429})
 _WRAPPED = tuple(ipaddress.ip_network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
 """Addresses that have another inside, which a router may unwrap."""
 
+_GIVEN_OUT = ipaddress.ip_network("2000::/3")
+"""All that IANA has given out of IPv6 ("Internet Protocol Version 6 Address Space"); what Python takes for public
+besides is reserved, or was once of one site."""
+
+_PROTOCOLS = ipaddress.ip_network("192.0.0.0/24")
+"""Of protocols (RFC 6890), not of hosts; not all of it is private to every Python."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
@@ -91,8 +98,9 @@ def check_url(text: str, *, private_too: bool) -> httpx.URL:
 def is_public(address: str) -> bool:
     """Say whether an IP address is one of the open internet, and not one that hides another."""
     ip = ipaddress.ip_address(address.partition("%")[0])
-    wraps = isinstance(ip, ipaddress.IPv6Address) and (ip.ipv4_mapped is not None or any(ip in one for one in _WRAPPED))
-    return ip.is_global and not ip.is_multicast and not wraps
+    if isinstance(ip, ipaddress.IPv6Address):
+        return ip.is_global and ip in _GIVEN_OUT and not any(ip in one for one in _WRAPPED)
+    return ip.is_global and not ip.is_multicast and ip not in _PROTOCOLS
 
 
 def shown(url: str) -> str:

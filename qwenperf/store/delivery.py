@@ -92,8 +92,11 @@ def drain(service: Service, spool: Spool) -> list[Delivery]:
             if done.fate in {Fate.SENT, Fate.ALREADY}:
                 spool.drop(spooled)
             elif done.fate is Fate.SPOOLED and done.exit_code == UnreachableError.exit_code:
-                # The rest would wait as long for the same answer.
-                break
+                if not service.is_ready():
+                    # The rest would wait as long for the same answer.
+                    break
+                # This one is at fault, or whatever stands between: the others go first from now on.
+                spool.put_behind(spooled)
     return found
 
 

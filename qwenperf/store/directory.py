@@ -165,7 +165,8 @@ class DirectoryStore:
         there = {folder: stamp for folder, stamp in found.items() if _is_text(folder)}
         self._unnamed = sorted(found.keys() - there.keys())
         self._cases = None
-        self._index.drop([folder for folder in known if folder not in there])
+        # What is another run by now is gone too: of what it was, a copy may be the only one. No stamp: it was not read.
+        self._index.drop([folder for folder, stamp in known.items() if stamp not in {"", there.get(folder)}])
         known = self._index.stamps()
         new = sorted(folder for folder, stamp in there.items() if known.get(folder) != stamp)
         for start in range(0, len(new), _BATCH):

@@ -128,6 +128,11 @@ class Service:
             self.sleep(pause)
         raise AssertionError  # pragma: no cover
 
+    def is_ready(self) -> bool:
+        """Say whether the service, asked once, says that it could take something in."""
+        answer = self._tried("GET", "/readyz", None, {}, {})
+        return not isinstance(answer, str) and answer.status_code == 200
+
     def hold(self, token: Token) -> None:
         """Ask with this token from now on, and with another shortly before it ends."""
         self.token = token.text

@@ -40,10 +40,32 @@ _IN_JSON = re.compile(rf"(\"(?:{_NAMED}|auth)\"\s*:\s*)(?!\"{re.escape(REMOVED)}
 _OF_CURL = re.compile(r"(\bcurl\b[^\n]{0,200}?\s(?:-u|--user|--proxy-user)[ =]\s*['\"]?[^\s:'\"]+:)(?!\[)[^\s'\"]+")
 _OF_NETRC = re.compile(r"(\blogin\s+\S+\s+password\s+)(?!\[)\S+")
 
+_OF_HEADER = re.compile(
+    r"\b((?:(?:(?:x-)?(?:[a-z]+-)?(?:api|access|auth)-(?:key|token)|(?:private|job|deploy)-token)\s*:"
+    rf"|(?:proxy-)?authorization\s*:(?:\s*\w+(?=\s))?)\s*)(?!{re.escape(REMOVED)})[^\s'\"]{{6,}}",
+    re.IGNORECASE,
+)
+_OF_COOKIE = re.compile(r"\b((?:Set-)?Cookie:\s+)(?!\[)[^\n'\"]+", re.IGNORECASE)
+_OF_MYSQL = re.compile(r"(\b(?:mysql|mysqldump|mariadb)\b[^\n]{0,200}?\s-p)(?!\[)\S+")
+_AFTER_COLON = re.compile(
+    rf"(\b(?:{_WORDS}passw(?:or)?d|passphrase|(?:client|api)[_-]?(?:secret|key))\s*:\s+)(?!{re.escape(REMOVED)})[^\s'\",;]{{6,}}",
+    re.IGNORECASE,
+)
+_AS_TOKEN = re.compile(
+    r"(\btoken[\"']?\s*:\s*[\"']?)(?=[A-Za-z_.-]*\d)(?=[\d_.-]*[A-Za-z])[A-Za-z0-9_.-]{16,}", re.IGNORECASE
+)
+"""Long, with letters and digits: what a model reads and writes is not."""
+
+_OF_AZURE = re.compile(r"\b((?:Account|SharedAccess)Key=|(?<=[?&])sig=)(?!\[)[^;&\s\"']+")
+_OF_HOOK = re.compile(
+    r"(\bhttps://(?:hooks\.slack\.com/[a-z]+|(?:\w+\.)?discord(?:app)?\.com/api/webhooks)/)(?!\[)[^\s\"']+"
+)
+
 _LOOKS = re.compile(
-    r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}"
+    r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|gl(?:pat|rt|dt|ft|soat|cbt|ptt)-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}"
     r"|qpf_[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9_-]{20,}|xox[abeprs]-[A-Za-z0-9-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}"
-    r"|ya29\.[A-Za-z0-9_-]{20,}|AIza[A-Za-z0-9_-]{30,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}"
+    r"|ya29\.[A-Za-z0-9_-]{20,}|AIza[A-Za-z0-9_-]{30,}|xapp-[A-Za-z0-9-]{10,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
+    r"|do[opr]_v1_[a-f0-9]{40,}|hv[bs]\.[A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}"
     r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.DOTALL,
@@ -56,6 +78,11 @@ _IN_ADDRESS = re.compile(
 """With a user, a password or both; also where a slash in the password makes it no address."""
 
 _BEARER = re.compile(r"\b((?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{12,}")
+
+_BEFORE = (
+    _FOLLOWED, _OF_CURL, _OF_NETRC, _OF_MYSQL, _OF_COOKIE, _OF_HEADER, _AFTER_COLON, _AS_TOKEN, _OF_AZURE, _OF_HOOK,
+)  # fmt: skip
+"""What stands before a secret, and stays."""
 
 _OPTION = re.compile(
     r"(--?(?:(?:api|auth|access|hf|hub|github|gitlab|bearer)[_-]?)?(?:token|key|secret|passw(?:or)?d))(=\S+)?",
@@ -114,7 +141,7 @@ class _Counted:
         clean = _VARIABLE.sub(rf"\1={REMOVED}", text)
         clean = _ASSIGNED.sub(rf"\1={REMOVED}", clean)
         clean = _IN_JSON.sub(rf'\1"{REMOVED}"', clean)
-        for before in (_FOLLOWED, _OF_CURL, _OF_NETRC):
+        for before in _BEFORE:
             clean = before.sub(rf"\1{REMOVED}", clean)
         clean = _LOOKS.sub(REMOVED, clean)
         clean = _IN_ADDRESS.sub(rf"\1{REMOVED}@", clean)

@@ -16,6 +16,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +93,11 @@ class Spool:
           RecordError: something in the spool is no parcel; names it.
         """
         yield from map(_read, self.folders())
+
+    def put_behind(self, spooled: Spooled) -> None:
+        """Let a parcel wait behind all others, as if it had come last; where that cannot be done it stays in front."""
+        with suppress(OSError):
+            os.utime(spooled.folder / _PARCEL)
 
     def set_aside(self, spooled: Spooled) -> Path:
         """Let a parcel wait no more but keep it, and return where; where that cannot be done it waits on."""

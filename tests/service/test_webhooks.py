@@ -240,7 +240,8 @@ def test_an_address_that_messages_must_not_go_to_is_refused(project, body):
         ("172.16.0.1", False), ("192.168.1.1", False), ("169.254.169.254", False), ("100.64.0.1", False),
         ("0.0.0.0", False), ("224.0.0.1", False), ("255.255.255.255", False), ("::1", False), ("::", False),
         ("fe80::1%eth0", False), ("fc00::1", False), ("::ffff:127.0.0.1", False), ("64:ff9b::7f00:1", False),
-        ("2002:7f00:1::", False), ("ff02::1", False),
+        ("2002:7f00:1::", False), ("ff02::1", False), ("::127.0.0.1", False), ("::a00:1", False), ("fec0::1", False),
+        ("5f00::1", False), ("192.0.0.8", False),
     ],
 )  # fmt: skip
 def test_only_addresses_of_the_open_internet_are_public(address, expected):

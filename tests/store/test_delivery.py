@@ -1,6 +1,7 @@
 """A service that answers nonsense, or nothing new, costs no traceback, no parcel and no page too many."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -69,6 +70,30 @@ def test_what_is_refused_waits_no_more_and_is_not_lost(parcel, tmp_path):
     (record,) = (tmp_path / "spool" / "refused").glob("*/record.json")
     assert str(record.parent) in done.message
     assert drain(service(httpx.Response(500)), spool) == []
+
+
+def test_one_that_is_always_refused_keeps_no_other_waiting(tmp_path):
+    """Where the service could take something in, the rest is sent, and the bad one goes last from then on."""
+    spool = Spool(tmp_path / "spool")
+    for place, name in enumerate(("bad", "good", "better")):
+        folder = spool.keep(Parcel(name=name, data=json.dumps({"id": name}).encode()), URL, "p")
+        os.utime(folder / "parcel.json", (place, place))
+    sent, is_ready = [], True
+
+    def answer(request):
+        if request.url.path == "/readyz":
+            return httpx.Response(200 if is_ready else 503)
+        sent.append(json.loads(request.content)["id"])
+        record = {"kind": "run", "id": sent[-1], "created": True, "page": f"/p/p/runs/{sent[-1]}"}
+        return httpx.Response(500) if sent[-1] == "bad" else httpx.Response(201, json={"records": [record]})
+
+    assert [one.fate for one in drain(service(answer), spool)] == [Fate.SPOOLED, Fate.SENT, Fate.SENT]
+    spool.keep(Parcel(name="new", data=b'{"id": "new"}'), URL, "p")
+    drain(service(answer), spool)
+    is_ready = False
+    spool.keep(Parcel(name="last", data=b'{"id": "last"}'), URL, "p")
+    drain(service(answer), spool)
+    assert sent == ["bad", "good", "better", "bad", "new", "bad"]
 
 
 def test_one_address_is_one_with_its_slash_and_without(parcel, tmp_path):

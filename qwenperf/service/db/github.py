@@ -66,6 +66,16 @@ def note(connection: Connection, project_id: int, sent: Sent, *, at: int, **of: 
     connection.execute(insert(github_posts).values(project_id=project_id, **values, **of))
 
 
+def tell_again(connection: Connection, run_id: int, at: int) -> None:
+    """Have GitHub told once more of a run whose outcome changed after it was told, or while it is being told."""
+    row = of_record(connection, run_id=run_id)
+    if row is None or not (row.state == SENT or (row.state == WAITING and row.leased_until)):
+        return
+    fresh = {"state": WAITING, "problem": "", "tries": 0, "leased_until": 0, "next_at": at, "updated_at": at}
+    kept = {name: value for name, value in row._mapping.items() if name != "id"}  # noqa: SLF001  (its public mapping)
+    connection.execute(insert(github_posts).values(kept | fresh | {"created_at": at}))
+
+
 def claim(connection: Connection, now: int, *, judges: bool) -> Row[Any] | None:
     """Return a post that is due, with its link, as the caller's for some minutes; ``None`` where there is none.
 

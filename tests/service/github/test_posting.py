@@ -167,6 +167,29 @@ def test_a_run_is_told_of_as_it_was_judged_here(serving):
         assert demo.post() == 1
 
 
+def test_a_run_that_is_judged_late_is_told_of_again(serving, github):
+    """A check that was green before anybody had looked becomes red; where judging changes nothing, nothing is told."""
+    for demo in serving(judge=True):
+        demo.link(tokens=True)
+        fork = {"fork_point": f"{1:040x}", "forked_at": "2026-01-01T01:00:00Z"}
+        documents, posts_of = demo.documents, lambda run: [one for one in demo.posts() if one["run"] == run]
+        demo.push(documents.run(1, compiles_steady=0))
+        slow, fine = (
+            demo.push(documents.run(number, branch="topic", compiles_steady=compiles), **fork)
+            for number, compiles in ((2, 2), (3, 0))
+        )
+        demo.server.clock.ahead_s += 61
+        while demo.post():
+            pass
+        concluded = [one["conclusion"] for one in github.checks if one["head_sha"] == f"{2:040x}"]
+        assert concluded == ["success"]
+        judge_arrived(demo.server.service)
+        while demo.post():
+            pass
+        assert [one["conclusion"] for one in github.checks if one["head_sha"] == f"{2:040x}"][-1] == "failure"
+        assert (len(posts_of(slow)), len(posts_of(fine))) == (2, 1)
+
+
 def test_the_service_posts_by_itself(serving, github):
     """A thread beside the answers does; what it is told of a commit arrives without anybody asking."""
     for demo in serving(sweep_s=60.0):

@@ -172,7 +172,7 @@ def test_a_run_that_is_judged_late_is_told_of_again(serving, github):
     for demo in serving(judge=True):
         demo.link(tokens=True)
         fork = {"fork_point": f"{1:040x}", "forked_at": "2026-01-01T01:00:00Z"}
-        documents, posts_of = demo.documents, lambda run: [one for one in demo.posts() if one["run"] == run]
+        documents = demo.documents
         demo.push(documents.run(1, compiles_steady=0))
         slow, fine = (
             demo.push(documents.run(number, branch="topic", compiles_steady=compiles), **fork)
@@ -187,7 +187,8 @@ def test_a_run_that_is_judged_late_is_told_of_again(serving, github):
         while demo.post():
             pass
         assert [one["conclusion"] for one in github.checks if one["head_sha"] == f"{2:040x}"][-1] == "failure"
-        assert (len(posts_of(slow)), len(posts_of(fine))) == (2, 1)
+        told = [one["run"] for one in demo.posts()]
+        assert (told.count(slow), told.count(fine)) == (2, 1)
 
 
 def test_the_service_posts_by_itself(serving, github):

@@ -85,7 +85,8 @@ def about_machine(environment: Mapping[str, object]) -> Iterator[Fact]:
     device, processor, jax = (environment.get(name) for name in ("device_kind", "cpu_model", "jax"))
     if device or processor:
         cores = f", {environment['cores']} cores" if environment.get("cores") else ""
-        machine = f"{processor or device}{cores}" if device in {None, "cpu"} else f"{device} ({processor}{cores})"
+        # A tuple: what a record names here may have no hash.
+        machine = f"{processor or device}{cores}" if device in (None, "cpu") else f"{device} ({processor}{cores})"
         yield Fact(name="machine", text=machine)
     if jax:
         yield Fact(name="JAX", text=f"{jax} on {environment.get('platform', '?')}")

@@ -19,6 +19,7 @@ from qwenperf.schema.codec import comparison_from_json, from_json
 from qwenperf.schema.comparison import COMPARISON_SCHEMA, ComparisonRecord
 from qwenperf.schema.hints import show
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
+from qwenperf.service.depth import check_depth
 from qwenperf.service.texts import label, record_name, words
 from qwenperf.service.times import measured
 from qwenperf.service.writing_json import compact
@@ -81,14 +82,16 @@ def parse(data: bytes, source: str) -> Any:
     """Return JSON data.
 
     Raises:
-      RecordError: it is not JSON, not UTF-8, or has numbers that are not finite.
+      RecordError: it is not JSON, not UTF-8, nested too deeply, or has numbers that are not finite.
     """
     try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=_no_constant)
+        found = json.loads(data.decode("utf-8-sig"), parse_constant=_no_constant)
     except RecursionError:
         raise RecordError(f"{source} is nested too deeply.") from None
     except ValueError as error:
         raise RecordError(f"{source} is not JSON: {error}.", advice="Was it cut short?") from error
+    check_depth(found, source)
+    return found
 
 
 def _no_constant(name: str) -> None:

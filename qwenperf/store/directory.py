@@ -166,7 +166,8 @@ class DirectoryStore:
         self._unnamed = sorted(found.keys() - there.keys())
         self._cases = None
         # What is another run by now is gone too: of what it was, a copy may be the only one. No stamp: it was not read.
-        self._index.drop([folder for folder, stamp in known.items() if stamp not in {"", there.get(folder)}])
+        gone = (one for one, stamp in known.items() if one not in there or stamp not in {"", there[one]})
+        self._index.drop(list(gone))
         known = self._index.stamps()
         new = sorted(folder for folder, stamp in there.items() if known.get(folder) != stamp)
         for start in range(0, len(new), _BATCH):

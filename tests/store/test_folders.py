@@ -5,6 +5,7 @@ import os
 import pytest
 
 from qwenperf.errors import ConfigError, StoreError
+from qwenperf.schema.codec import dumps
 from qwenperf.store.directory import open_store
 
 BROKEN = {
@@ -75,6 +76,20 @@ def test_a_copied_folder_is_one_run(made, tmp_path):
     assert [(one.folder, one.message) for one in store.problems()] == [("zz-copy", "is a copy of run-0000")]
     (place / "run.json").unlink()
     assert [run.folder for run in open_store(str(out)).runs()] == ["zz-copy"]
+
+
+def test_a_copy_takes_over_where_the_first_becomes_another_run(made, tmp_path):
+    """It was overwritten in its place: what the copy holds is in no other folder by now."""
+    out = tmp_path / "out"
+    place = made.write_run(out, made.run_of(0))
+    copy = out / "zz-copy"
+    copy.mkdir()
+    (copy / "run.json").write_bytes((place / "run.json").read_bytes())
+    assert len(open_store(str(out)).runs()) == 1
+    (place / "run.json").write_text(dumps(made.run_of(1, value=7.0)))
+    store = open_store(str(out))
+    assert {run.run: run.folder for run in store.runs()} == {"run-0000": "zz-copy", "run-0001": "run-0000"}
+    assert store.problems() == []
 
 
 def test_a_run_that_another_process_brings_while_folders_are_listed_stays_in_the_index(made, tmp_path, monkeypatch):

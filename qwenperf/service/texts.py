@@ -13,6 +13,8 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udff
 _LINE_BREAKS = re.compile(r"[\t\n]")
 WORDS_LIMIT = 4000
 NAME_LIMIT = 500
+NAME_BYTES = 1300
+"""Of a case's name and of a metric's: PostgreSQL's index of series has room for 2,700 bytes of both."""
 
 
 def words(text: object, limit: int = WORDS_LIMIT) -> str:
@@ -41,11 +43,17 @@ def label(text: str, path: str) -> str:
     Raises:
       RecordError: it is none.
     """
-    if not text.strip() or len(text) > NAME_LIMIT or _UNPRINTABLE.search(text) or _LINE_BREAKS.search(text):
-        raise RecordError(
-            f"{path} is {show(text[:80])}, which is no name.", advice=f"One printable line of at most {NAME_LIMIT}."
-        )
+    if not is_label(text):
+        advice = f"One printable line of at most {NAME_LIMIT} characters, and {NAME_BYTES} bytes in UTF-8."
+        raise RecordError(f"{path} is {show(text[:80])}, which is no name.", advice=advice)
     return text
+
+
+def is_label(text: str) -> bool:
+    """Say whether a case or metric can have this name."""
+    if not text.strip() or len(text) > NAME_LIMIT or _UNPRINTABLE.search(text) or _LINE_BREAKS.search(text):
+        return False
+    return text.isascii() or len(text.encode()) <= NAME_BYTES
 
 
 def project_name(text: object) -> str:

@@ -100,6 +100,22 @@ def test_a_contradiction_is_a_conflict_of_whoever_made_it(database):
     assert names(database) == {"a", "b"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_what_no_index_has_room_for_is_wrong_and_no_reason_to_try_again(database):
+    """Whoever sends it again and again would wait for ever, and all that waits behind it."""
+    long = "".join(chr(0x4E00 + 7919 * at % 20_000) for at in range(1000))
+    with pytest.raises(UsageError, match="longer"):
+        database.write(
+            lambda connection: connection.execute(insert(metadata.tables["files_going"]), going(connection, long))
+        )
+
+
+def going(connection, name):
+    connection.execute(insert(projects), row("long"))
+    return {"project_id": connection.execute(select(projects.c.id)).scalar(), "name": name}
+
+
 def test_a_reader_sees_one_moment(database):
     """What is written while one reads is not seen in the middle."""
     database.write(lambda connection: connection.execute(insert(projects), row("a")))

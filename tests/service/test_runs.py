@@ -91,6 +91,7 @@ METRIC = ("cases", 0, "metrics", "tpot_s")
         (("cases", 0, "id"), "nul\x00", "cases[0].id"),
         (("cases", 0, "id"), "half \ud800", "half"),
         (("cases", 0, "metrics"), {"x" * 600: None}, "cases[0].metrics"),
+        (("cases", 0, "id"), "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 450, "cases[0].id"),
         (("cases",), None, "cases"),
     ],
 )
@@ -120,6 +121,14 @@ def test_numbers_that_are_not_finite_are_refused(project, documents):
     text = json.dumps(documents.run(1)).replace('"cores": 2', '"cores": NaN')
     assert "NaN" in text
     assert "NaN" in project.ask("POST", "/runs", 422, content=text).json()["error"]
+
+
+def test_the_longest_names_are_taken_in_any_script(project, documents):
+    """An index holds bytes and names are characters: what is told of by name fits, incompressible as it may be."""
+    case, metric = (("".join(chr(first + 7919 * at % 20_000) for at in range(433))) for first in (0x4E00, 0x4E01))
+    run = documents.run(1, cases=[case], **{metric: 1.0})
+    project.post("/runs", run)
+    assert [row["case"] for row in project.get("/series")["series"]] == [case]
 
 
 def test_a_metric_in_another_unit_than_before_is_refused(project, documents):

@@ -30,6 +30,8 @@ _UNHOLDABLE = "Leave out NUL characters, halves of characters, and numbers beyon
 _TRIES = 6
 _LOST_A_RACE = ("40001", "40P01", "23505", "23503")
 """Serialisation failure, deadlock, and a name that somebody else took, or a row that went, since we looked."""
+_TOO_LONG = "54000"
+"""Such as a name that no index of PostgreSQL has room for: asking again helps nothing."""
 
 
 class Database:
@@ -107,6 +109,8 @@ def translated() -> Iterator[None]:
     except IntegrityError as error:
         raise ConflictError("this contradicts what is there.", advice="Look again: somebody was faster.") from error
     except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == _TOO_LONG:
+            raise UsageError("a value is longer than the database can hold.", advice="Send shorter names.") from error
         # The driver's words name hosts and files: they are for the log, not for whoever asked.
         _LOG.warning("database: %s", str(error.orig).strip().partition("\n")[0])
         raise ServiceUnavailableError("the database cannot be reached, is locked, or has no room.") from error

@@ -139,7 +139,6 @@ def expire(service: Service, project_id: int, before: int, stop: threading.Event
         if not gone:
             break
     if count:
-        service.database.write(lambda connection: retention.recount(connection, project_id))
         _drop_files(service, project_id)
         service.counters.add("records_expired", count)
     return count

@@ -1,13 +1,21 @@
-"""What retention leaves although it is old: comparisons that somebody may still want to look at."""
+"""What retention leaves although it is old: comparisons that somebody may still want to look at, and what comes now."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select, text, update
 
-from qwenperf.service.db.tables import alerts, comparisons, github_posts, runs
+from qwenperf.service.arrivals import read_record
+from qwenperf.service.db import projects, retention
+from qwenperf.service.db import runs as kept
+from qwenperf.service.db.tables import alerts, comparisons, github_posts, runs, series
 from qwenperf.service.jobs import expire, sweep
 from qwenperf.service.times import DAY_US
+from qwenperf.service.writing_json import compact
 
 HERE, DAYS = "/comparisons/compare-1", 30
 
@@ -128,3 +136,87 @@ def report(project, *, state, days=0, sha="a" * 40, **of):
     times = {"next_at": at, "created_at": at, "updated_at": at}
     values = {"project_id": project.row.id, "repository_id": "4711", "sha": sha, "state": state}
     write(project, insert(github_posts).values(values | times | of))
+
+
+ON_POSTGRESQL = pytest.mark.parametrize(
+    "database_url", [pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
+"""SQLite has one writer, which does one thing after the other."""
+
+
+@pytest.fixture
+def aged(server, client, documents):
+    """The service, its project, and a time before which it has two old runs of one case and none of another."""
+    before = server.service.clock() - DAYS * DAY_US
+    for document in (documents.run(1), documents.run(2, cases=("tiny/cached", "tiny/old"))):
+        client.post("/api/v1/projects/demo/runs", json=document).raise_for_status()
+    server.service.database.write(lambda connection: connection.execute(update(runs).values(received_at=1)).rowcount)
+    with server.service.database.read() as connection:
+        return server.service, projects.by_name(connection, "demo").id, before
+
+
+def known_of(service):
+    """Return what is known of each case: how many points, how many there really are, the newest value."""
+    real = text("SELECT COUNT(*) FROM points WHERE series_id = :number")
+    asked = select(series.c.case, series.c.points, series.c.id, series.c.last_value).order_by(series.c.case)
+    with service.database.read() as connection:
+        return [
+            (row.case, row.points, connection.execute(real, {"number": row.id}).scalar(), row.last_value)
+            for row in connection.execute(asked).all()
+        ]
+
+
+def waits_for_a_lock(database, most_s):
+    """Wait until somebody waits for a lock of somebody else."""
+    asks = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+    ends = time.monotonic() + most_s
+    while time.monotonic() < ends:
+        with database.read() as connection:
+            if connection.execute(asks).scalar():
+                return
+        time.sleep(0.01)
+    raise TimeoutError
+
+
+def arrives(connection, project, document):
+    """Keep a run as one that is pushed now."""
+    arrived = read_record(compact(document).encode())
+    return kept.keep(connection, project, arrived, at=time.time_ns() // 1000, by="ci")
+
+
+@ON_POSTGRESQL
+def test_a_run_that_arrives_while_old_ones_go_keeps_its_points(aged, documents, monkeypatch):
+    """It was acknowledged: its point stays, is counted and is the newest; also where the series had only old ones."""
+    service, project, before = aged
+    new = documents.run(3, value=7.0, cases=("tiny/cached", "tiny/old", "tiny/new"))
+    going, begun = retention.expire, threading.Event()
+
+    def arriving():
+        with service.database.engine.begin() as connection:
+            arrives(connection, project, new)
+            begun.set()
+            with suppress(TimeoutError):
+                waits_for_a_lock(service.database, 1)
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def gone(connection, *rest):
+            count = going(connection, *rest)
+            if not count:
+                others.append(pool.submit(arriving))
+                begun.wait(20)
+            return count
+
+        others = []
+        monkeypatch.setattr(retention, "expire", gone)
+        assert expire(service, project, before) == 2
+        others[0].result(20)
+    assert known_of(service) == [(name, 1, 1, 7.0) for name in ("tiny/cached", "tiny/new", "tiny/old")]
+
+
+def test_series_know_of_old_runs_that_went_in_the_moment_in_which_they_go(aged, documents):
+    """Whoever is killed behind that leaves no series without points, and no count that nobody puts right."""
+    service, project, before = aged
+    service.database.write(lambda connection: arrives(connection, project, documents.run(3, value=7.0)))
+    service.database.write(lambda connection: retention.expire(connection, project, before))
+    assert known_of(service) == [("tiny/cached", 1, 1, 7.0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, exists, func, select, update
 
 from qwenperf.service.db import points as arriving
 from qwenperf.service.db.files import will_go
@@ -34,28 +34,45 @@ def expire(connection: Connection, project_id: int, before: int) -> int:
 
 
 def remove(connection: Connection, run: Row[Any]) -> None:
-    """Remove one run. Its series know of it at once: those that have no other point go, the rest are judged anew."""
-    mine = select(series.c.id).where(series.c.project_id == run.project_id)
-    here = and_(points.c.series_id.in_(mine), points.c.at == run.at, points.c.run_id == run.id)
-    numbers = connection.execute(select(points.c.series_id).where(here)).scalars().all()
+    """Remove one run."""
     _drop(connection, run.project_id, [run])
-    for start in range(0, len(numbers), _AT_ONCE):
-        some = numbers[start : start + _AT_ONCE]
-        arriving.recount(connection, some)
-        connection.execute(delete(series).where(series.c.id.in_(some), series.c.points == 0))
-        connection.execute(update(series).where(series.c.id.in_(some)).values(judged=_NEVER))
 
 
 def _drop(connection: Connection, project_id: int, rows: Sequence[Any]) -> None:
-    """Remove some runs, in the order of their times, and all that is theirs but their files."""
+    """Remove some runs, in the order of their times, and all that is theirs but their files.
+
+    Their series know of it at once: those that have no other point go, the rest are judged anew.
+    """
+    # Writers of one project take turns: what is counted below nobody adds to, and what has just come is counted.
+    charge(connection, project_id, 0)
     first, last, numbers = rows[0].at, rows[-1].at, [row.id for row in rows]
     mine = select(series.c.id).where(series.c.project_id == project_id)
     # By the key of the table: each series is asked for one range, and within it for these runs.
     span = and_(points.c.series_id.in_(mine), points.c.at >= first, points.c.at <= last)
-    connection.execute(delete(points).where(span, points.c.run_id.in_(numbers)))
+    theirs = and_(span, points.c.run_id.in_(numbers))
+    counted = select(points.c.series_id, func.count().label("lost")).where(theirs).group_by(points.c.series_id)
+    losing = connection.execute(counted.order_by(points.c.series_id)).all()
+    connection.execute(delete(points).where(theirs))
+    _follow(connection, losing, numbers)
     _forget_uploads(connection, project_id, uploads.c.run_id.in_(numbers))
     connection.execute(delete(runs).where(runs.c.id.in_(numbers)))
     _forget_records(connection, project_id, [row.record_id for row in rows])
+
+
+def _follow(connection: Connection, losing: Sequence[Row[Any]], run_ids: Sequence[int]) -> None:
+    """Let series follow that lost the points of some runs; ``losing``: each with how many."""
+    if losing:
+        fewer = update(series).where(series.c.id == bindparam("number"))
+        fewer = fewer.values(points=series.c.points - bindparam("lost"), judged=_NEVER)
+        connection.execute(fewer, [{"number": row.series_id, "lost": row.lost} for row in losing])
+    for start in range(0, len(losing), _AT_ONCE):
+        some = [row.series_id for row in losing[start : start + _AT_ONCE]]
+        empty = ~exists().where(points.c.series_id == series.c.id)
+        connection.execute(delete(series).where(series.c.id.in_(some), empty))
+        ended = select(series.c.id).where(series.c.id.in_(some), series.c.last_run_id.in_(run_ids))
+        newest_went = connection.execute(ended).scalars().all()
+        if newest_went:
+            arriving.recount(connection, newest_went)
 
 
 def expire_comparisons(connection: Connection, project_id: int, before: int) -> int:
@@ -104,11 +121,3 @@ def _forget_records(connection: Connection, project_id: int, held: list[int]) ->
     freed = connection.execute(size).scalar_one()
     connection.execute(delete(records).where(records.c.id.in_(held)))
     charge(connection, project_id, -freed)
-
-
-def recount(connection: Connection, project_id: int) -> None:
-    """Write anew what the series of a project know of their points; those that have none go."""
-    numbers = connection.execute(select(series.c.id).where(series.c.project_id == project_id)).scalars().all()
-    for start in range(0, len(numbers), _AT_ONCE):
-        arriving.recount(connection, numbers[start : start + _AT_ONCE])
-    connection.execute(delete(series).where(series.c.project_id == project_id, series.c.points == 0))

@@ -83,7 +83,7 @@ class Case:
             ``measured_tokens`` below 2, or start and end of the request together are all of it; or the engine has a
             cache.
         """
-        for name, least in (("trials", 1), ("seed", None), ("measured_tokens", 0)):
+        for name, least in (("trials", 1), ("seed", None), ("measured_tokens", None)):
             _set_whole(self, name, least, "")
         limit: object = self.time_limit_s
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:

@@ -39,7 +39,7 @@ def test_a_truth_is_no_number_of_anything(name):
         ({"trials": 0}, "trials is 0, which is not"),
         ({"trials": 2.5}, "trials is 2.5, which is not"),
         ({"seed": True}, "seed is True, which is not a whole number"),
-        ({"measured_tokens": True}, "measured_tokens is True, which is not a whole number of at least 0"),
+        ({"measured_tokens": True}, "measured_tokens is True, which is not a whole number"),
         ({"time_limit_s": True}, "time_limit_s is True, which is no number of seconds above 0"),
         ({"time_limit_s": float("nan")}, "time_limit_s is nan, which is no"),
         ({"requests_only": 1}, "requests_only is 1, which is neither true nor false"),

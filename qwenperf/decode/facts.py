@@ -9,6 +9,7 @@ from functools import partial
 from qwenperf.decode.cache import cache_bytes
 from qwenperf.decode.engine import EngineFacts
 from qwenperf.decode.reading import Piece, pieces
+from qwenperf.decode.reuse import is_reused
 from qwenperf.decode.state import byte_size
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.decoder import Params
@@ -124,7 +125,10 @@ def keys_read(settings: EngineSettings, capacity: int, filled: int) -> int:
 
 
 def _dispatches(settings: EngineSettings, prefills: int, new_tokens: int) -> int | None:
-    """Return how many programs a request starts; of an engine that dispatches single operations nobody counts them."""
+    """Return how many programs a request starts, the one that empties its state among them.
+
+    Of an engine that dispatches single operations nobody counts them.
+    """
     if not settings.jit:
         return None
-    return prefills + (1 if settings.loop == "device" else new_tokens - 1)
+    return prefills + (1 if settings.loop == "device" else new_tokens - 1) + is_reused(settings)

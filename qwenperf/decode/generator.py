@@ -24,6 +24,7 @@ from qwenperf.decode.ladder_engine import LadderEngine
 from qwenperf.decode.programs import NewState, compile_ahead, compile_options, named
 from qwenperf.decode.prompts import Prompts
 from qwenperf.decode.requests import Checked, Limits, check
+from qwenperf.decode.reuse import emptied
 from qwenperf.decode.rows import RowResult, RowState, generate_rows, prefill_rows, step_rows
 from qwenperf.errors import ConfigError
 from qwenperf.models.registry import Model
@@ -73,8 +74,8 @@ class Generated:
 class Generator:
     """Generates from ragged batches; ``build_generator`` makes one.
 
-    ``spare`` keeps the state of the last finished request for the next of the same batch size. A request that is
-    refused or given up leaves nothing behind.
+    ``spare`` keeps the state of the last finished request, emptied, for the next of the same batch size (see
+    ``reuse``). A request that is refused or given up leaves nothing behind.
     """
 
     engine: LadderEngine
@@ -154,8 +155,9 @@ class Generator:
 
     def _spare(self, request: Checked, state: RowState) -> None:
         # What was captured is the caller's, and would be seen behind what the next request captures.
-        if self.engine.settings.reuse and not state.cache.seen:
-            self.spare[len(request.tokens)] = state
+        clear = self.engine.calls.clear
+        if clear is not None and not state.cache.seen:
+            self.spare[len(request.tokens)] = state._replace(cache=emptied(state.cache, clear))
 
     def _prefill(self, request: Checked) -> RowResult:
         batch = len(request.tokens)

@@ -16,9 +16,10 @@ import numpy as np
 from qwenperf.decode.bounds import check_prompt, check_request, check_step_tokens, check_workload
 from qwenperf.decode.engine import EngineFacts, Program, Tokens
 from qwenperf.decode.facts import engine_facts
-from qwenperf.decode.plan import NEW_STATE, Planned, plan
+from qwenperf.decode.plan import BETWEEN_REQUESTS, Planned, plan
 from qwenperf.decode.programs import Built, abstract_tokens, describe
 from qwenperf.decode.reading import Piece, pieces
+from qwenperf.decode.reuse import emptied
 from qwenperf.decode.rung import Calls
 from qwenperf.decode.state import EngineState, StepResult, StepTables, byte_size
 from qwenperf.errors import CapacityError
@@ -32,9 +33,9 @@ class LadderEngine:
     """A model with a set of optimisations; ``build_engine`` makes one.
 
     ``params`` are the model's weights in the layout of the settings; the truth is computed from the model's own.
-    ``spare`` keeps the state of the last request for the next of the same batch size, so that a cache is
-    allocated once. Several threads may make requests at a time: each has a state of its own, and only one gets the
-    spare one; each program is compiled once. A state in a caller's hands is for one thread.
+    ``spare`` keeps the state of the last request, emptied, for the next of the same batch size, so that a cache is
+    allocated once (see ``reuse``). Several threads may make requests at a time: each has a state of its own, and only
+    one gets the spare one; each program is compiled once. A state in a caller's hands is for one thread.
     """
 
     name: str
@@ -105,7 +106,7 @@ class LadderEngine:
             # A last chunk may have a program of its own: the first one's is what is shown.
             if planned.name not in built:
                 built[planned.name] = planned.build()
-        return {name: describe(name, program) for name, program in built.items() if name != NEW_STATE}
+        return {name: describe(name, program) for name, program in built.items() if name not in BETWEEN_REQUESTS}
 
     def facts(self, batch: int, prompt_length: int, new_tokens: int) -> EngineFacts:
         """Return sizes and work of one workload; see ``decode.facts``."""
@@ -132,12 +133,11 @@ class LadderEngine:
         for _ in range(new_tokens - 1):
             result = self._step(result.token, result.state)
             yield result.token
-        if self.settings.shape == "padded":
-            self._keep(len(prompt_BT), result.state)
+        self._keep(len(prompt_BT), result.state)
 
     def _keep(self, batch: int, state: Any) -> None:
-        if self.settings.reuse:
-            self.spare[batch] = state
+        if self.calls.clear is not None:
+            self.spare[batch] = emptied(state, self.calls.clear)
 
     def _prefill(self, prompt_BT: np.ndarray) -> StepResult:
         batch, length = prompt_BT.shape

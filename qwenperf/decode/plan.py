@@ -10,11 +10,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from qwenperf.decode.programs import AheadOfTime, Built, Compilable, Key, NewState, abstract_tokens, build
+from qwenperf.decode.programs import AheadOfTime, Built, Compilable, InPlace, Key, NewState, abstract_tokens, build
 from qwenperf.decode.reading import Piece
+from qwenperf.decode.reuse import contents_of
 from qwenperf.decode.rung import Calls
 
 NEW_STATE = "new_state"
+CLEAR = "clear"
+BETWEEN_REQUESTS = (NEW_STATE, CLEAR)
+"""Programs that make a state ready for a request, and none of its tokens."""
 
 
 class Shape(NamedTuple):
@@ -70,3 +74,5 @@ def _all(calls: Calls, params: Any, tables: Any, batch: int, pieces: Sequence[Pi
         yield Planned(name="decode_step", call=calls.decode_step, arguments=step)
     if isinstance(calls.generate, AheadOfTime):
         yield Planned(name="generate", call=calls.generate, arguments=(*step, np.int32(1)))
+    if isinstance(calls.clear, InPlace):
+        yield Planned(name=CLEAR, call=calls.clear, arguments=(contents_of(state),))

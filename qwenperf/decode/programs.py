@@ -119,6 +119,30 @@ class NewState:
         return build(self, batch).compiled()
 
 
+@dataclass(frozen=True, kw_only=True)
+class InPlace:
+    """A ``Compilable`` that makes something of arrays where they lie, with a program for each shape of the first."""
+
+    function: Callable[[Any], Any]
+    executables: Executables = field(default_factory=Executables)
+
+    def key(self, *args: Any) -> Key:
+        """Return the shape of the first array."""
+        shape: Key = jax.tree.leaves(args[0])[0].shape
+        return shape
+
+    def lower(self, *args: Any) -> jax.stages.Lowered:
+        """Return the program for arrays, which are given up; see ``Compilable``."""
+        # An array that is not read is kept as an argument, so that there is something to write over.
+        jitted = jax.jit(self.function, donate_argnums=0, keep_unused=True)
+        lowered: jax.stages.Lowered = jitted.lower(*args)
+        return lowered
+
+    def __call__(self, arrays: Any) -> Any:
+        """Return what has become of ``arrays``."""
+        return build(self, arrays).compiled(arrays)
+
+
 def build(call: Compilable, *args: Any) -> Built:
     """Return the executable of ``call`` for ``args``, which may be abstract; compile it if it is the first."""
     return call.executables.get(call.key(*args), lambda: call.lower(*args))

@@ -1,9 +1,11 @@
 """Prompts of different lengths as one array: each at the right end of its row, so that all rows end at one slot.
 
-    [[5, 6, 7], [8]]  ->  tokens [[5, 6, 7], [0, 0, 8]], pads [0, 2]
+    [[5, 6, 7], [8]]  ->  tokens [[5, 6, 7], [8, 8, 8]], pads [0, 2]
 
 The cache then has one length for all rows, and a step writes one slot; what a row's tokens do not see are the slots
-before ``pads``. Whatever padding a caller brings, left or right, is taken off first. All of this is on the host.
+before ``pads``. Whatever padding a caller brings, left or right, is taken off first. What pads a row is its own first
+token: the weight 0 hides its numbers only if they are finite, and a row must not depend on a token that is not in it.
+All of this is on the host.
 """
 
 from __future__ import annotations
@@ -49,14 +51,14 @@ def align(prompts: Prompts, attention_mask: Tokens | None, vocab_size: int) -> A
         _check_row(row, index, vocab_size)
     width = max(len(row) for row in rows)
     pads_B = np.array([width - len(row) for row in rows], np.int32)
-    tokens_BT = np.stack([np.pad(row, (pad, 0)) for row, pad in zip(rows, pads_B, strict=True)])
+    tokens_BT = np.stack([np.pad(row, (pad, 0), mode="edge") for row, pad in zip(rows, pads_B, strict=True)])
     return Aligned(tokens=tokens_BT.astype(np.int32), pads=pads_B)
 
 
 def widen(prompts: Aligned, width: int) -> Aligned:
     """Return ``prompts`` with more padding, so that rows are ``width`` wide."""
     more = width - prompts.tokens.shape[1]
-    return Aligned(tokens=np.pad(prompts.tokens, ((0, 0), (more, 0))), pads=prompts.pads + np.int32(more))
+    return Aligned(tokens=np.pad(prompts.tokens, ((0, 0), (more, 0)), mode="edge"), pads=prompts.pads + np.int32(more))
 
 
 def _rows(prompts: Any) -> list[np.ndarray]:

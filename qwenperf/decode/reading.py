@@ -21,9 +21,10 @@ class Piece:
     width: int
 
     def cut(self, prompt_BT: np.ndarray) -> np.ndarray:
-        """Return the piece's tokens [B, width]; what pads them is token 0, which nothing attends to."""
+        """Return the piece's tokens [B, width]; each row's last one pads it, which nothing attends to."""
+        # Of another token, one that the prompt need not bear, numbers might be infinite: 0 * NaN is NaN.
         tokens = prompt_BT[:, self.start : self.start + self.count]
-        return np.pad(tokens, ((0, 0), (0, self.width - self.count)))
+        return np.pad(tokens, ((0, 0), (0, self.width - self.count)), mode="edge")
 
     @property
     def span(self) -> np.ndarray:

@@ -16,6 +16,7 @@ from qwenperf.decode.hooks import NO_HOOKS, Hooks, keeping, make_room
 from qwenperf.decode.loop import generate
 from qwenperf.decode.programs import NewState, compile_ahead, compile_on_call, compile_options, named
 from qwenperf.decode.reading import in_pieces
+from qwenperf.decode.reuse import Clear, make_clear
 from qwenperf.decode.state import KVCache, StepFunction, TokenBuffer
 from qwenperf.decode.static_position import at_positions, before_positions
 from qwenperf.models.config import ModelConfig
@@ -44,8 +45,9 @@ _STEPS: dict[tuple[str, str], Steps] = {
 class Calls:
     """A rung's functions, ready to be called; ``generate`` where the loop is on the device.
 
-    ``empty`` is the pure function behind ``new_state``, for those who want to know a state's shapes. ``in_pieces``
-    says that ``prefill`` takes a span.
+    ``empty`` is the pure function behind ``new_state``, for those who want to know a state's shapes. ``clear`` is
+    there where the next request gets the last one's arrays, see ``reuse``. ``in_pieces`` says that ``prefill`` takes
+    a span.
     """
 
     empty: Callable[[int], Any]
@@ -53,6 +55,7 @@ class Calls:
     prefill: Callable[..., Any]
     decode_step: Callable[..., Any]
     generate: Callable[..., Any] | None
+    clear: Clear | None = None
     in_pieces: bool = False
     hooks: Hooks = NO_HOOKS
 
@@ -91,6 +94,7 @@ def make_calls(
         prefill=ready("prefill", steps.prefill),
         decode_step=ready("decode_step", steps.decode_step),
         generate=loop() if settings.loop == "device" else None,
+        clear=make_clear(settings),
         in_pieces=in_pieces(settings),
         hooks=steps.hooks,
     )

@@ -240,7 +240,7 @@ def test_without_hooks_prefill_and_loop_are_the_plain_programs():
         return {one.name: fingerprint(one.build().compiled.as_text()) for one in found}
 
     assert prints(calls) == prints(chosen.calls)
-    assert set(prints(calls)) == {"new_state", "prefill", "decode_step", "generate"}
+    assert set(prints(calls)) == {"new_state", "prefill", "decode_step", "generate", "clear"}
 
 
 def test_the_setting_keeps_every_layers_output(tokens, plain):

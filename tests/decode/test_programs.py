@@ -128,7 +128,7 @@ def test_the_second_of_two_equal_requests_compiles_nothing(rung, engine, prompt)
 
 
 def test_a_first_request_compiles_its_programs_by_name_and_nothing_else(model, prompt):
-    """State, prefill and the loop; nothing nameless, nothing for another number of new tokens."""
+    """State, prefill, the loop and the emptying; nothing nameless, nothing for another number of new tokens."""
     compiled = []
 
     def listen(event, _seconds, **details):
@@ -144,4 +144,4 @@ def test_a_first_request_compiles_its_programs_by_name_and_nothing_else(model, p
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
     names = sorted(re.sub(r"^jit\((.*)\)$", r"\1", name) for name in compiled)
-    assert names == ["decode_step", "generate", "new_cache", "prefill"]
+    assert names == ["clear", "decode_step", "generate", "new_cache", "prefill"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from qwenperf.errors import UsageError
 from qwenperf.schema.metrics import Kind, lookup
 
 if TYPE_CHECKING:
+    from qwenperf.lab.bisect_environment import Unchanged
     from qwenperf.lab.bisect_history import Ends
     from qwenperf.lab.bisect_probe import Compare
     from qwenperf.lab.bisect_sides import Sides
@@ -142,16 +144,19 @@ def _refuse_cores(asked: Asked, cores: int | None) -> None:
 def _search(prepared: _Prepared, record: BisectionRecord, folder: Path) -> BisectionRecord:
     """Ask until the commit is found; goes on behind what ``record`` knows."""
     from qwenperf.lab.bisect import Bisection
+    from qwenperf.lab.bisect_environment import installed, unchanged
     from qwenperf.lab.bisect_history import parents_of
     from qwenperf.lab.bisect_probe import Probe
     from qwenperf.lab.bisect_search import Search
     from qwenperf.lab.bisect_traces import Traces
 
-    asked, progress = prepared.asked, BisectProgress(say)
+    asked, progress, sides = prepared.asked, BisectProgress(say), prepared.sides
+    package = None if sides.own is None else sides.own.sides.package
+    record, guard = unchanged(record, partial(installed, sides.repository.root, package))
     timed = lookup(asked.metric).kind is Kind.TIMED
     probe = Probe(
         case=asked.case, metric=asked.metric, arguments=asked.arguments, side=prepared.sides, plan=prepared.plan,
-        compare=_compare(prepared, record, folder, progress) if timed else None,
+        compare=_compare(prepared, record, folder, progress, guard) if timed else None,
     )  # fmt: skip
     search = Search(
         good=record.good, bad=record.bad, parents=parents_of(prepared.ends, first_parent=record.first_parent),
@@ -161,25 +166,30 @@ def _search(prepared: _Prepared, record: BisectionRecord, folder: Path) -> Bisec
         say(f"going on behind {len(record.answers)} answers of {folder}")
     traces = Traces(case=asked.case, arguments=asked.arguments, side=prepared.sides, say=say)
     return Bisection(
-        record=record, folder=folder, search=search, ask=probe.ask, listener=progress, explain=traces
-    ).run()
+        record=record, folder=folder, search=search, ask=probe.ask, listener=progress, explain=traces,
+        unchanged=guard,
+    ).run()  # fmt: skip
 
 
-def _compare(prepared: _Prepared, record: BisectionRecord, folder: Path, progress: BisectProgress) -> Compare:
+def _compare(
+    prepared: _Prepared, record: BisectionRecord, folder: Path, progress: BisectProgress, guard: Unchanged
+) -> Compare:
     """Return the comparison that times the metric."""
     from qwenperf.lab.bisect_compare import ByPairs, ByRuns
     from qwenperf.lab.pairs import PairOptions
     from qwenperf.lab.run_pair_files import PairFolders
 
     asked, flags, bad = prepared.asked, prepared.flags, prepared.ends.bad.sha
+    answered = {answer.folder for answer in record.answers if answer.folder}
     if by_pairs(asked):
         return ByPairs(
             case=prepared.sides.case_of(bad), folder=folder, listener=lambda: PairProgress(say),
             options=PairOptions(rounds=flags["rounds"], trial_s=flags["trial_s"], cores=flags["cores"]),
+            check=guard.check, begun=record.created_at, answered=answered,
         )  # fmt: skip
     seed = int(bad[:8], 16)
-    answered = {answer.folder for answer in record.answers if answer.folder}
     places = PairFolders(folder=folder, begun=record.created_at, answered=answered)
     return ByRuns(
-        case=asked.case, metric=asked.metric, arguments=asked.arguments, seed=seed, listener=progress, places=places
-    )
+        case=asked.case, metric=asked.metric, arguments=asked.arguments, seed=seed, listener=progress, places=places,
+        check=guard.check,
+    )  # fmt: skip

@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from qwenperf.errors import UsageError
+from qwenperf.errors import EnvironmentUnfitError, UsageError
 from qwenperf.gate import verdict
+from qwenperf.lab.bisect_environment import KEY, Unchanged
 from qwenperf.lab.bisect_history import Ends
 from qwenperf.lab.bisect_search import Answer, End, Found, Kind, Question, Search
 from qwenperf.lab.run_folder import write_text, writing
@@ -56,7 +57,8 @@ Explain = Callable[[str, str], tuple[str, ...]]
 class Bisection:
     """Runs one bisection; ``record`` is what is known when it begins.
 
-    ``explain`` is asked about a culprit that no comparison has traced.
+    ``explain`` is asked about a culprit that no comparison has traced, ``unchanged`` before and after each answer
+    whether the environment is what it was.
     """
 
     record: BisectionRecord
@@ -65,12 +67,14 @@ class Bisection:
     ask: Ask
     listener: Listener
     explain: Explain | None = None
+    unchanged: Unchanged | None = None
 
     def run(self) -> BisectionRecord:
         """Ask until the search ends; an interrupt keeps the answers that there are.
 
         Raises:
           OutputError: the state cannot be written.
+          EnvironmentUnfitError: what measures is no longer what it was; the answers of before are kept.
         """
         self._keep(replace(self.record, interrupted=False))
         try:
@@ -80,6 +84,9 @@ class Bisection:
         except KeyboardInterrupt:
             self._keep(replace(self.record, interrupted=True))
             return self.record
+        except EnvironmentUnfitError:
+            self._keep(replace(self.record, interrupted=True))
+            raise
         self._keep(replace(self.record, end=step.end, suspects=step.suspects, extra={**self.record.extra, **more}))
         return self.record
 
@@ -95,7 +102,12 @@ class Bisection:
 
     def _answer(self, question: Question) -> None:
         self.listener.asking(question, self.record, self.search.most_left(said(self.record)))
+        if self.unchanged is not None:
+            self.unchanged.check()
         answer = self.ask(question, ends_of(self.record))
+        if self.unchanged is not None:
+            self.unchanged.check()
+            answer = replace(answer, extra={**answer.extra, KEY: self.unchanged.key})
         record = replace(self.record, answers=(*self.record.answers, answer))
         self._keep(replace(record, suspects=self.search.suspects(said(record))))
         self.listener.answered(answer, self.record, self.search.most_left(said(self.record)))

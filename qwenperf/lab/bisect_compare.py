@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,13 +15,14 @@ from qwenperf.errors import MeasurementError
 from qwenperf.gate.comparison import ENVIRONMENT
 from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.gate.speed import pair_estimates, token_times
+from qwenperf.lab.bisect_kept import QUESTION, digest, unfinished
 from qwenperf.lab.bisect_probe import Measured
 from qwenperf.lab.compare import Comparison, Until, create_folder, same_code
 from qwenperf.lab.compare import Listener as PairListener
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions
 from qwenperf.lab.run_pair_files import PairFolders, read_pairs, write_pair
-from qwenperf.lab.run_pairs import Judged, RunPairs
+from qwenperf.lab.run_pairs import Judged, RunPair, RunPairs
 from qwenperf.lab.run_pairs import Listener as RunListener
 from qwenperf.lab.sides import Side
 from qwenperf.schema.comparison import ComparisonRecord
@@ -48,12 +49,20 @@ _OUTCOMES = {Level.CHANGED: Outcome.FAIL, Level.UNCHANGED: Outcome.PASS, Level.O
 
 @dataclass(kw_only=True)
 class ByPairs:
-    """Compares whole requests; ``folder`` holds a folder for each comparison."""
+    """Compares whole requests; ``folder`` holds a folder for each comparison.
+
+    A question that was cut short goes on behind the pairs of last time. ``begun`` tells the search from an earlier one
+    in the same folder, ``answered`` are folders whose pairs have led to an answer. ``check`` is asked before a pair is
+    kept, and raises where it was measured in another environment.
+    """
 
     case: Case
     options: PairOptions
     folder: Path
     listener: Callable[[], PairListener]
+    begun: str = ""
+    answered: set[str] = field(default_factory=set)
+    check: Callable[[], None] = lambda: None
 
     def __call__(
         self, base: Side, head: Side, plan: Plan, levels: Levels | None = None, *, traced: bool = False
@@ -63,19 +72,22 @@ class ByPairs:
         Raises:
           KeyboardInterrupt: somebody ended it; its pairs are in its folder.
         """
-        place, stage = create_folder(self.folder), 2 if traced else 1
-        facts: dict[str, object] = {"varies": list(SOFTWARE)}
+        asked = (self.begun, base.label, head.label, asdict(plan), levels and asdict(levels), traced)
+        earlier = unfinished(self.folder, asked, self.answered)
+        place, stage = self.folder / earlier.id if earlier else create_folder(self.folder), 2 if traced else 1
+        facts: dict[str, object] = {"varies": list(SOFTWARE), QUESTION: digest(asked)}
         until = None
         if levels is not None:
             until = Until(enough=lambda pairs: _is_told(pairs, levels), most=levels.most, stage=stage)
             facts["levels"] = asdict(levels)
         record = Comparison(
             base=base, head=head, inventory=Inventory(shared=(self.case,)), plan=plan, options=self.options,
-            folder=place, listener=self.listener(), until=until,
+            folder=place, listener=self.listener(), until=until, earlier=earlier, check=self.check,
             facts={"plan": facts, "extra": {"same_code": same_code(base, head)}},
         ).run()  # fmt: skip
         if record.interrupted:
             raise KeyboardInterrupt
+        self.answered.add(place.name)
         return measured(record, place.name) if levels is None else told_apart(record, place.name, levels, stage)
 
 
@@ -170,6 +182,7 @@ class ByRuns:
     seed: int
     listener: RunListener
     places: PairFolders
+    check: Callable[[], None] = lambda: None
 
     def __call__(
         self, base: Side, head: Side, plan: Plan, levels: Levels | None = None, *, traced: bool = False
@@ -179,7 +192,7 @@ class ByRuns:
         place = self.places.open(asked)
         pairs = RunPairs(
             base=base, head=head, arguments=self.arguments, keys=((self.case, self.metric),), plan=plan,
-            seed=self.seed, listener=self.listener, pairs=read_pairs(place), kept=partial(write_pair, place),
+            seed=self.seed, listener=self.listener, pairs=read_pairs(place), kept=partial(self._keep, place),
         )  # fmt: skip
         try:
             found = self._measured(pairs, levels)
@@ -188,6 +201,11 @@ class ByRuns:
             raise
         self.places.answered.add(place.name)
         return replace(found, folder=place.name)
+
+    def _keep(self, place: Path, pair: RunPair) -> None:
+        """Write a pair down, unless it was measured in another environment."""
+        self.check()
+        write_pair(place, pair)
 
     def _measured(self, pairs: RunPairs, levels: Levels | None) -> Measured:
         (key,) = pairs.keys

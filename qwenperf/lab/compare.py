@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from qwenperf.errors import EnvironmentUnfitError, QwenperfError
 from qwenperf.gate.comparison import TOO_MANY_BROKEN, judge_comparison
 from qwenperf.gate.excuses import Excuse, excuse
 from qwenperf.gate.speed import decide_cases, pair_estimates
+from qwenperf.lab.compare_restore import restore
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import AfterRound, PairOptions, Pairs
-from qwenperf.lab.run_folder import discarded_if_unfit, new_run_id, write_text, writing
+from qwenperf.lab.run_folder import discard, new_run_id, write_text, writing
 from qwenperf.lab.sides import Side
 from qwenperf.measure.capture_folder import under_way
 from qwenperf.measure.measuring_lock import one_measurement
@@ -63,7 +66,9 @@ class Comparison:
     """Runs one comparison; ``run`` returns its judged record. ``stages`` are decisions by stage and case.
 
     ``most_pairs`` ends it after that many, decided or not; ``limit_s`` begins no pair that would not end in time if
-    it took as long as the one before. ``until`` asks another question than the plan.
+    it took as long as the one before. ``until`` asks another question than the plan. ``earlier`` is the record in
+    ``folder`` of the same comparison that was cut short: measuring goes on behind its pairs. ``check`` is asked after
+    each pair, and raises where it is not to be kept.
     """
 
     base: Side
@@ -79,6 +84,8 @@ class Comparison:
     after_round: AfterRound | None = None
     excuses: Sequence[Excuse] = ()
     until: Until | None = None
+    earlier: ComparisonRecord | None = None
+    check: Callable[[], None] = lambda: None
     facts: Mapping[str, Any]
     stages: dict[int, Mapping[str, Decision]] = field(default_factory=dict)
 
@@ -90,20 +97,40 @@ class Comparison:
             base=self.base, head=self.head, cases=self.inventory.shared, options=self.options,
             logs=self.folder / "logs", seed=int(self.folder.name[-6:], 16), after_round=self.after_round,
         )  # fmt: skip
+        if self.earlier is not None:
+            restore(self._pairs, self.earlier)
+            self._record = replace(
+                self._record,
+                created_at=self.earlier.created_at,
+                pairs=self.earlier.pairs,
+                cases=tuple(self._compared(case) for case in self.inventory.shared),
+            )
 
     def run(self) -> ComparisonRecord:
         """Measure until every case is decided or the plan ends; an interrupt keeps what there is.
 
         Raises:
-          MachineBusyError: something else is measured on this machine; the folder is removed.
+          MachineBusyError: something else is measured on this machine; a folder without pairs is removed.
+          EnvironmentUnfitError: ``check`` says so; the pairs of before are kept.
         """
         with writing(Path(tempfile.gettempdir())):
             programs = tempfile.TemporaryDirectory(prefix="qwenperf-pairs-", ignore_cleanup_errors=True)
-        with discarded_if_unfit(self.folder / FILE), programs as place, under_way(self.folder):
+        with self._discarded_if_empty(), programs as place, under_way(self.folder):
             self._pairs.cache = Path(place)
             self._stages()
             self._keep()
         return self._record
+
+    @contextmanager
+    def _discarded_if_empty(self) -> Iterator[None]:
+        """Remove the folder where nothing can be measured, or nothing is written; pairs are kept."""
+        try:
+            yield
+        except (KeyboardInterrupt, QwenperfError) as error:
+            unfit = isinstance(error, EnvironmentUnfitError) and not self._record.pairs
+            if unfit or not (self.folder / FILE).exists():
+                discard(self.folder)
+            raise
 
     def _stages(self) -> None:
         """Measure once the machine is free; an interrupt ends the waiting too."""
@@ -145,10 +172,13 @@ class Comparison:
     def _measure_until(self, until: Until) -> None:
         """Measure pairs until they are enough; beside, the record has what the plan would say of so many."""
         case = self.inventory.shared[0].id
-        while self._whole(until.stage) < until.most and not self._hopeless():
+
+        def told() -> bool:
+            values = [one.wall for one in pair_estimates(self._record.pairs, case, until.stage)]
+            return bool(values) and until.enough(values)
+
+        while self._whole(until.stage) < until.most and not self._hopeless() and not told():
             self._measure(self._whole(until.stage) + 1, stage=until.stage, most=until.most)
-            if until.enough([one.wall for one in pair_estimates(self._record.pairs, case, until.stage)]):
-                break
         if not self._hopeless():
             plan = replace(self.plan, looks=(max(LEAST_PAIRS, self._whole(until.stage)),))
             self.stages[1] = decide_cases(self._record, plan, look=0, stage=until.stage)
@@ -159,6 +189,7 @@ class Comparison:
             number = 1 + sum(pair.stage == stage for pair in self._record.pairs)
             begun = time.monotonic()
             pair = self._pairs.measure(number, stage=stage)
+            self.check()
             self._last_s = time.monotonic() - begun
             self._record = replace(self._record, pairs=(*self._record.pairs, pair))
             self._keep()

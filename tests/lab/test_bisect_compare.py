@@ -3,14 +3,16 @@
 import json
 import math
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
 from qwenperf.cli.compare_progress import PairProgress
-from qwenperf.errors import MeasurementError, RecordError
+from qwenperf.errors import EnvironmentUnfitError, MachineBusyError, MeasurementError, RecordError
 from qwenperf.gate.comparison import exit_code
 from qwenperf.lab import bisect_traces, run_pairs
+from qwenperf.lab import compare as compare_module
 from qwenperf.lab.bisect_compare import ByPairs, ByRuns
 from qwenperf.lab.bisect_traces import Traces
 from qwenperf.lab.pairs import PairOptions, Pairs
@@ -18,6 +20,7 @@ from qwenperf.lab.run_pair_files import PairFolders
 from qwenperf.lab.sides import Side
 from qwenperf.schema.codec import comparison_loads
 from qwenperf.schema.comparison import PairRecord, RoundRecord
+from qwenperf.schema.documents import read_document
 from qwenperf.schema.evidence import Evidence
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, metric
 from qwenperf.stats.levels import Levels
@@ -94,6 +97,114 @@ def test_an_interrupt_ends_the_search_and_not_the_answer(compare):
     """The same question is asked again next time."""
     with pytest.raises(KeyboardInterrupt):
         compare(KeyboardInterrupt)
+
+
+class Cut:
+    """Pairs of processes of which head is slower, until power is cut; ``ready`` is what each side's process says."""
+
+    def __init__(self, pairs_left, ready=None):
+        self.left, self.asked, self.known = pairs_left, [], []
+        self.ready = ready or {"tokens": [[1]], "programs": {"step": "a"}}
+
+    def __call__(self, pairs, number, *, stage=1):
+        """Return a pair, or be killed."""
+        if len(self.asked) == self.left:
+            raise KeyboardInterrupt
+        self.asked.append((stage, number))
+        self.known.append((pairs.evidence["base"].get(CASE.id), dict(pairs.repeats)))
+        pairs.evidence = {side: {CASE.id: self.ready} for side in ("base", "head")}
+        pairs.repeats.setdefault(CASE.id, 3)
+        head = 1.08 * (1 + 0.002 * (number % 3))
+        rounds = RoundRecord(order="ABBA", wall_s=(1.0, head, head, 1.0), cpu_s=(1.0, head, head, 1.0))
+        return PairRecord(number=number, first="base", stage=stage, rounds={CASE.id: (rounds,)})
+
+
+def by_pairs(folder, monkeypatch, cut, **more):
+    monkeypatch.setattr(Pairs, "measure", partialmethod(cut))
+    return ByPairs(
+        case=CASE, options=PairOptions(), folder=folder, listener=lambda: PairProgress(lambda _: None), **more
+    )
+
+
+def kept(folder):
+    """Return the one comparison of a folder."""
+    (file,) = folder.glob("compare-*/comparison.json")
+    return comparison_loads(file.read_text())
+
+
+@pytest.mark.parametrize("levels", [LEVELS, None])
+@pytest.mark.parametrize("left", [1, 5, 7, 25])
+def test_pairs_of_processes_that_were_cut_short_are_gone_on_behind(tmp_path, monkeypatch, levels, left):
+    """No pair is measured twice, whatever was asked; the answer is that of one go."""
+    whole = by_pairs(tmp_path / "whole", monkeypatch, one_go := Cut(99))(BASE, HEAD, Plan(), levels)
+    monkeypatch.undo()
+    cut = Cut(min(left, len(one_go.asked) - 1))
+    with pytest.raises(KeyboardInterrupt):
+        by_pairs(tmp_path / "cut", monkeypatch, cut)(BASE, HEAD, Plan(), levels)
+    assert len(kept(tmp_path / "cut").pairs) == len(cut.asked)
+    rest = Cut(99)
+    found = by_pairs(tmp_path / "cut", monkeypatch, rest)(BASE, HEAD, Plan(), levels)
+    assert cut.asked + rest.asked == one_go.asked
+    assert rest.known[0] == ({"tokens": [[1]], "programs": {"step": "a"}, "metrics": {}}, {CASE.id: 3})
+    assert replace(found, folder=None) == replace(whole, folder=None)
+    assert not kept(tmp_path / "cut").interrupted
+
+
+def test_pairs_that_had_told_enough_when_the_power_was_cut_are_an_answer(tmp_path, monkeypatch):
+    """As their processes said it: none is started again."""
+    by_pairs(tmp_path, monkeypatch, Cut(99))(BASE, HEAD, Plan(), LEVELS)
+    again = Cut(0)
+    found = by_pairs(tmp_path, monkeypatch, again)(BASE, HEAD, Plan(), LEVELS)
+    assert (found.outcome, found.pairs, again.asked) == (Outcome.FAIL, 6, [])
+
+
+@pytest.mark.parametrize("how", ["answered", "other process", "restarted", "another question", "damaged"])
+def test_pairs_that_answered_or_are_of_another_question_are_not_gone_on_with(tmp_path, monkeypatch, how):
+    """A question that is asked again is answered by fresh pairs."""
+    pairs = by_pairs(tmp_path, monkeypatch, Cut(99))
+    first = pairs(BASE, HEAD, Plan(), LEVELS)
+    if how == "other process":
+        pairs = by_pairs(tmp_path, monkeypatch, Cut(99), answered={first.folder})
+    if how in {"restarted", "another question", "damaged"}:
+        pairs = by_pairs(tmp_path, monkeypatch, Cut(99), begun="later" if how == "restarted" else "")
+    if how == "damaged":
+        (tmp_path / first.folder / "comparison.json").write_text("{")
+    asked = replace(LEVELS, most=40) if how == "another question" else LEVELS
+    assert pairs(BASE, HEAD, Plan(), asked).folder != first.folder
+
+
+def test_a_pair_that_was_measured_in_another_environment_is_not_kept(tmp_path, monkeypatch):
+    """Those of before are, for whoever installs again what was there."""
+    asked = []
+
+    def check():
+        asked.append(1)
+        if len(asked) == 4:
+            raise EnvironmentUnfitError("jax 1 -> 2")
+
+    with pytest.raises(EnvironmentUnfitError, match="jax 1 -> 2"):
+        by_pairs(tmp_path, monkeypatch, Cut(99), check=check)(BASE, HEAD, Plan(), LEVELS)
+    assert len(kept(tmp_path).pairs) == 3
+    rest = Cut(99)
+    assert by_pairs(tmp_path, monkeypatch, rest)(BASE, HEAD, Plan(), LEVELS).outcome is Outcome.FAIL
+    assert len(rest.asked) == 3
+
+
+def test_a_machine_that_is_busy_costs_no_pair_that_was_measured(tmp_path, monkeypatch):
+    """Only a folder in which there is nothing is removed."""
+    with pytest.raises(KeyboardInterrupt):
+        by_pairs(tmp_path, monkeypatch, Cut(3))(BASE, HEAD, Plan(), LEVELS)
+
+    def busy():
+        raise MachineBusyError("another measurement runs")
+
+    monkeypatch.setattr(compare_module, "one_measurement", busy)
+    with pytest.raises(MachineBusyError):
+        by_pairs(tmp_path, monkeypatch, Cut(99))(BASE, HEAD, Plan(), LEVELS)
+    assert len(kept(tmp_path).pairs) == 3
+    with pytest.raises(MachineBusyError):
+        by_pairs(tmp_path / "new", monkeypatch, Cut(99))(BASE, HEAD, Plan(), LEVELS)
+    assert not list((tmp_path / "new").glob("compare-*"))
 
 
 class Quiet:
@@ -198,6 +309,26 @@ def test_pairs_that_broke_are_not_gone_on_with(tmp_path, monkeypatch):
         by_runs(tmp_path)(BASE, HEAD, Plan(), LEVELS)
     monkeypatch.setattr(run_pairs, "run_side", Killed(tmp_path, runs_left=99))
     assert by_runs(tmp_path)(BASE, HEAD, Plan(), LEVELS).outcome is Outcome.FAIL
+
+
+def test_a_run_in_another_environment_is_not_kept(tmp_path, monkeypatch):
+    """Neither half a pair nor a whole one."""
+    monkeypatch.setattr(run_pairs, "run_side", Killed(tmp_path, runs_left=99))
+    runs, asked = by_runs(tmp_path), []
+
+    def check():
+        asked.append(1)
+        if len(asked) == 4:
+            raise EnvironmentUnfitError("jax 1 -> 2")
+
+    runs.check = check
+    with pytest.raises(EnvironmentUnfitError):
+        runs(BASE, HEAD, Plan(), LEVELS)
+    assert [len(pair.runs) for pair in map(read_pair, sorted(tmp_path.glob("*/pair-*.json")))] == [2, 1]
+
+
+def read_pair(file):
+    return read_document(file.read_text(), str(file), run_pairs.RunPair, run_pairs.PAIR_SCHEMA, advice="")
 
 
 def test_a_pair_that_cannot_be_read_is_named(tmp_path, monkeypatch):

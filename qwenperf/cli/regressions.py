@@ -115,6 +115,7 @@ def _list(*, store_url: str | None, stale: str | None, as_json: bool, **asked: A
         raise UnknownNameError("choice for --stale", stale, STALE)
     store = find_store(store_url)
     names = find.chosen(store, asked["case"], asked["metrics"])
+    find.check_branch(store, asked["branch"])
     known, now = find.read_known(store), datetime.now(UTC)
     stamp = now.isoformat(timespec="seconds")
     since = read_window(store, since=asked["since"]).since

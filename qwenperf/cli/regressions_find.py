@@ -112,6 +112,19 @@ def chosen(store: DirectoryStore, case: str | None, metrics: Sequence[str]) -> l
     return found
 
 
+def check_branch(store: DirectoryStore, branch: str | None) -> None:
+    """Refuse a branch of which there is no run: nothing would be found there, and a gate be green for nothing.
+
+    Raises:
+      NothingMeasuredError: there is none; offers the nearest.
+    """
+    known = {run.branch for run in store.runs()} if branch is not None else set()
+    if branch is not None and branch not in known:
+        there = sorted(filter(None, known))
+        advice = nearest_advice(branch, there) if there else "No run says its branch: leave --branch out."
+        raise NothingMeasuredError(f"{store.url} has no run of the branch {branch!r}.", advice=advice)
+
+
 def judge_all(
     store: DirectoryStore,
     names: Sequence[tuple[str, str]],

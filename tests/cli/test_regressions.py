@@ -294,6 +294,7 @@ def test_improvements_are_listed_where_they_are_asked_for(tmp_path, capsys):
     [
         (["--case", "nobody"], 5, "no metric"),
         (["--metric", "tpots_s"], 5, "no metric called tpots_s. Did you mean 'tpot_s'? Known: "),
+        (["--branch", "mian"], 5, "has no run of the branch 'mian'. Did you mean 'main'"),
         (["--stale", "perhaps"], 2, "unknown choice"),
         (["--release", "yesterday-ish"], 2, "--release"),
         (["--json", "accept", "x", "--reason", "y"], 2, "options before 'accept'"),

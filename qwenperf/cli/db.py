@@ -52,7 +52,8 @@ def upgrade_command(as_json: bool, **options: Any) -> int:  # noqa: FBT001
 def backup_command(folder: Path, without_files: bool, as_json: bool, **options: Any) -> int:  # noqa: FBT001
     """Write a backup to FOLDER, which must be new: one moment of the service, while it runs.
 
-    It is the folder of a service on SQLite, whatever the original was on: `qwenperf serve --data FOLDER` shows it.
+    It is a folder with SQLite, whatever the original was on. `qwenperf serve --data FOLDER` shows it and changes
+    nothing there; `qwenperf db restore FOLDER` makes a service of it again.
     """
     settings = _settings(options)
     _see_that_it_is_there(settings)

@@ -83,6 +83,7 @@ def command(data: Path, quota: str, as_json: bool, **options: Any) -> int:  # no
     is told of what arrives in linked projects as an app, or with the token in $QWENPERF_GITHUB_TOKEN.
     """
     service_extra()
+    from qwenperf.service.db.marks import is_backup
     from qwenperf.service.github.access import check_credentials
     from qwenperf.service.serving import serve
     from qwenperf.service.settings import ServiceSettings
@@ -98,15 +99,19 @@ def command(data: Path, quota: str, as_json: bool, **options: Any) -> int:  # no
     check_credentials(settings)
 
     make_folder(data)
+    backup = is_backup(settings.database_url)
 
     def ready(url: str, token: str | None) -> None:
         if as_json:
             with writing_data():
-                sys.stdout.write(json.dumps({"url": url, "token": token}) + "\n")
+                sys.stdout.write(json.dumps({"url": url, "token": token, "backup": backup}) + "\n")
             return
         lines = [f"serving on {url}"]
         if token is not None:
             lines += [f"admin token, shown this once: {token}"]
+        if backup:
+            lines += ["a backup, to be looked at: nothing is changed, judged, removed or told to anybody"]
+            lines += ["to go on from it: qwenperf db restore FOLDER --data NEW"]
         write_lines(lines)
 
     serve(settings, ready)

@@ -22,9 +22,12 @@ from qwenperf.service.conditional import unless_known
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.counting import CountRequests, named
 from qwenperf.service.db.database import Database
+from qwenperf.service.db.marks import is_backup
 from qwenperf.service.db.upgrade import check_version, upgrade
 from qwenperf.service.files import Files
 from qwenperf.service.jobs import Jobs
+from qwenperf.service.large import AT_ONCE
+from qwenperf.service.looking import OnlyLooking
 from qwenperf.service.problems import Problem, of_error
 from qwenperf.service.settings import ServiceSettings
 from qwenperf.service.viewers import folders
@@ -44,6 +47,7 @@ def make_service(settings: ServiceSettings) -> Service:
     if url.startswith("sqlite"):
         settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         upgrade(url)
+    backup = is_backup(url)
     files = Files(settings.files_url, settings.files_options)
     database = Database(url, pool_size=settings.pool_size)
     try:
@@ -52,7 +56,7 @@ def make_service(settings: ServiceSettings) -> Service:
     except BaseException:
         database.close()
         raise
-    return Service(settings=settings, database=database, files=files)
+    return Service(settings=settings, database=database, files=files, is_backup=backup)
 
 
 def create_app(settings: ServiceSettings, service: Service | None = None) -> Starlette:
@@ -65,7 +69,7 @@ def create_app(settings: ServiceSettings, service: Service | None = None) -> Sta
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         # A thread that waits for no connection is no use: as many threads as connections, and a few for bodies.
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.pool_size + 8
-        app.state.large = anyio.CapacityLimiter(2)
+        app.state.large = anyio.CapacityLimiter(AT_ONCE)
         # Of a process that was killed while it had viewers.
         await run_in_threadpool(folders.sweep)
         jobs = Jobs(made)
@@ -82,6 +86,8 @@ def create_app(settings: ServiceSettings, service: Service | None = None) -> Sta
         Exception: _on_bug,
     }
     before = [Middleware(CountRequests, counters=made.counters), *middleware(made)]
+    if made.is_backup:
+        before.append(Middleware(OnlyLooking, refuse=_on_problem))
     app = Starlette(routes=named(_routes()), middleware=before, exception_handlers=handlers, lifespan=lifespan)
     app.state.service = made
     # To redirect to an address with or without its last slash it would believe what the request says is its host.

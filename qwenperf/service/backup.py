@@ -1,7 +1,7 @@
 """Backups: one moment of a service, as the data folder of a service on SQLite, and back into any database.
 
 Rows are copied table by table through SQLAlchemy, so that a backup of PostgreSQL is a file, and a SQLite service moves
-to PostgreSQL by a backup and a restore.
+to PostgreSQL by a backup and a restore. A backup bears a mark: served as it is, it is looked at and never changed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Table, func, insert, select, text
 
 from qwenperf.errors import OutputError, UsageError
 from qwenperf.service.db.database import Database
+from qwenperf.service.db.marks import mark_as_backup
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import files, metadata, runs, sessions, upload_parts, uploads, used_identities
 from qwenperf.service.db.upgrade import check_version, upgrade
@@ -55,6 +56,7 @@ def backup(settings: ServiceSettings, folder: Path, *, with_files: bool = True) 
     source, target = Database(settings.database_url, pool_size=2), Database(copied.database_url, pool_size=2)
     try:
         done = _copy(source, target)
+        target.write(mark_as_backup)
         # Of the rows that were copied, and not of those that are there by now.
         done |= _copy_files(target, settings, copied) if with_files else _NO_FILES
     except BaseException:

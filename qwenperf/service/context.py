@@ -22,11 +22,12 @@ def now_us() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """The parts of a running service."""
+    """The parts of a running service. One on a backup is looked at: no job runs, and nothing changes it."""
 
     settings: ServiceSettings
     database: Database
     files: Files
+    is_backup: bool = False
     clock: Callable[[], int] = now_us
     counters: Counters = field(default_factory=Counters)
     viewers: Viewers = field(default_factory=Viewers)

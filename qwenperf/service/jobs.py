@@ -39,7 +39,9 @@ class Jobs:
         self._ends: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begin with what the settings ask for."""
+        """Begin with what the settings ask for; a backup is left as it is."""
+        if self._service.is_backup:
+            return
         settings = self._service.settings
         if settings.sweep_s > 0:
             self._begin("sweep", lambda: sweep(self._service, self._stop), settings.sweep_s)

@@ -1,19 +1,37 @@
 """Backups: one moment of a service, whole, that starts by itself and goes back into either kind of database."""
 
 import hashlib
+import importlib.util
+import re
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from qwenperf.errors import OutputError, UsageError
 from qwenperf.service import backup as module
 from qwenperf.service.app import make_service
 from qwenperf.service.backup import backup, restore
 from qwenperf.service.db import comparisons, files, projects, runs, series
+from qwenperf.service.db.database import Database
+from qwenperf.service.db.tables import metadata
 from qwenperf.service.jobs import expire
 from qwenperf.service.settings import ServiceSettings
 
 TRACE = b"trace" * 100
+
+
+def beside(name):
+    """Load a module that lies beside the tests."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+running = beside("running")
 
 
 @pytest.fixture
@@ -80,6 +98,7 @@ def test_a_backup_is_restored_and_goes_on(settings, tmp_path, request, target, d
     restore(new, tmp_path / "saved")
     assert look(new) == look(settings)
     service = make_service(new)
+    assert not service.is_backup
     from qwenperf.service.arrivals import pack, read_record
     from qwenperf.service.writing_json import compact
 
@@ -96,6 +115,52 @@ def test_a_backup_is_restored_and_goes_on(settings, tmp_path, request, target, d
     service.database.close()
     if target == "postgresql":
         cluster.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_backup_that_is_served_is_looked_at_and_never_changed(filled, server, settings, tmp_path):
+    """Long after, when all in it is old: no job runs that would remove it, and whoever asks for a change is told."""
+    filled.patch("/api/v1/projects/demo", json={"retention_days": 1}).raise_for_status()
+    backup(settings, tmp_path / "saved")
+    clock = running.Clock()
+    clock.ahead_s = 90 * 24 * 3600
+    before = set(threading.enumerate())
+    held = hold_of(tmp_path / "saved")
+    with running.serving(ServiceSettings(data=tmp_path / "saved", sweep_s=0.02), clock) as found:
+        run = "/api/v1/projects/demo/runs/run-000001"
+        assert len(found.ask("GET", run.rpartition("/")[0], server.admin).json()["runs"]) == 3
+        for method, path in (("DELETE", run), ("PATCH", "/api/v1/projects/demo"), ("POST", "/api/v1/tokens")):
+            refused = found.ask(method, path, server.admin, json={})
+            assert (refused.status_code, "backup" in refused.json()["error"]) == (403, True)
+        refused = found.ask("POST", "/p/demo/dismiss", server.admin, headers={"Accept": "text/html"})
+        assert (refused.status_code, "db restore" in refused.text) == (403, True)
+        assert not {one.name for one in set(threading.enumerate()) - before} & {"qwenperf-sweep", "qwenperf-notify"}
+    assert hold_of(tmp_path / "saved") == held
+
+
+def test_whoever_looks_at_a_backup_signs_in_as_ever(filled, server, settings, tmp_path):
+    """Else nobody would see what is private."""
+    assert filled.get("/readyz").status_code == 200
+    backup(settings, tmp_path / "saved")
+    with running.serving(ServiceSettings(data=tmp_path / "saved")) as found:
+        form = found.client.get("/login")
+        csrf = re.search(r'name="csrf" value="([0-9a-f]{64})"', form.text)[1]
+        sent = {"csrf": csrf, "token": server.admin, "next": "/p/demo"}
+        assert found.client.post("/login", data=sent).status_code == 303
+        assert "run-000002" in found.client.get("/p/demo").text
+
+
+def hold_of(folder):
+    """Return all rows of a backup but sessions."""
+    database = Database(ServiceSettings(data=folder).database_url, pool_size=1)
+    try:
+        with database.read() as connection:
+            return {
+                table.name: connection.execute(select(table)).all()
+                for table in metadata.sorted_tables
+                if table.name != "sessions"
+            }
+    finally:
+        database.close()
 
 
 @pytest.mark.usefixtures("filled")

@@ -64,6 +64,22 @@ def test_a_database_is_upgraded_backed_up_and_restored_by_commands(tmp_path, cap
     assert run(db, capsys, "upgrade", "--data", new) == {"before": newest(), "after": newest()}
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_serving_a_backup_says_that_it_is_one(tmp_path, capsys, monkeypatch, as_json):
+    """And what makes a service of it; a service says nothing of the kind."""
+    data, saved = tmp_path / "data", tmp_path / "saved"
+    data.mkdir()
+    run(db, capsys, "upgrade", "--data", data)
+    run(db, capsys, "backup", saved, "--data", data)
+    monkeypatch.setattr("qwenperf.service.serving.serve", lambda _, ready: ready("http://here", None))
+    said = []
+    for folder in (data, saved):
+        serve.main(["--data", str(folder), *["--json"][:as_json]], standalone_mode=False)
+        out = capsys.readouterr().out
+        said.append(json.loads(out)["backup"] if as_json else "db restore" in out)
+    assert said == [False, True]
+
+
 @pytest.mark.parametrize("asked", [["upgrade"], ["token", "x"], ["backup", "b"]])
 @pytest.mark.parametrize("named", [["--data", "nowhere"], ["--data", "nowhere", "--database", "sqlite:///no.sqlite"]])
 def test_a_name_that_is_mistyped_makes_no_service(tmp_path, monkeypatch, asked, named):

@@ -92,7 +92,8 @@ def checked_token(request: Request, service: Service, text: str) -> Row[Any]:
     refusal = _refusal(row, at)
     if refusal is not None:
         raise unauthenticated(f"The token {row.prefix} {refusal}.", "Ask an admin of the project for a new one.")
-    if row.last_used_at is None or at - row.last_used_at > _NOTED_EVERY_US:
+    is_due = row.last_used_at is None or at - row.last_used_at > _NOTED_EVERY_US
+    if is_due and not service.is_backup:
         with suppress(ServiceUnavailableError):
             service.database.write(lambda connection: storage.used(connection, row.id, at))
     return row

@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from qwenperf.errors import UsageError
-from qwenperf.lab.revisions import LOCK, Repository, default_cache
+from qwenperf.lab.revisions import LOCK, Repository, default_cache, install
 
 
 def git(folder, *arguments):
@@ -87,6 +88,20 @@ def test_the_same_lock_needs_no_environment_of_its_own(repository):
     git(repository.root, "add", ".")
     git(repository.root, "commit", "-q", "-m", "lock")
     assert repository.side("base", "topic").python == sys.executable
+
+
+def test_a_new_environment_has_the_byte_code_of_its_packages(tmp_path, monkeypatch):
+    """As the checkout's has: no process of that side makes it while the other one starts."""
+    wheel = tmp_path / "theirs-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("theirs/__init__.py", "VERSION = 1\n")
+        wheel_file = "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        told = {"METADATA": "Metadata-Version: 2.1\nName: theirs\nVersion: 1\n", "WHEEL": wheel_file, "RECORD": ""}
+        for name, text in told.items():
+            packed.writestr(f"theirs-1.dist-info/{name}", text)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    install(tmp_path / "environment", ["--no-index", str(wheel)])
+    assert list((tmp_path / "environment").glob("lib/python*/site-packages/theirs/__pycache__/__init__.*.pyc"))
 
 
 def test_trailers_of_the_commits_since_the_base_are_read(repository):

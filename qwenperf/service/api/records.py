@@ -6,27 +6,25 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-import anyio
 from sqlalchemy import Connection, Row
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from qwenperf.errors import UsageError
 from qwenperf.formats.foreign import Told
 from qwenperf.schema.hints import show as shown
 from qwenperf.service.api import shapes
 from qwenperf.service.api.asked import body_of, cursor_of, part, project_for, project_of, text_of, time_of, whole_of
-from qwenperf.service.arrivals import ArrivedRun
+from qwenperf.service.arrivals import ArrivedRun, unpack_text
 from qwenperf.service.auth.identity import Identity
 from qwenperf.service.context import Service, service_of
-from qwenperf.service.db import comparisons, files, github, points, runs
+from qwenperf.service.db import comparisons, files, github, points, runs, sizes
 from qwenperf.service.github.wanted import Sent, is_sha
+from qwenperf.service.large import LARGE, in_turn, pieces
 from qwenperf.service.problems import NotFoundError
 from qwenperf.service.reading import Arrived, forked, placed, read_sent
 from qwenperf.service.times import iso
-
-_LARGE = 2_000_000
 
 
 async def send(request: Request) -> Response:
@@ -36,10 +34,7 @@ async def send(request: Request) -> Response:
     identity, project = await run_in_threadpool(project_of, request, "push")
     data = await body_of(request, service.settings.record_limit)
     work = partial(_take, request, service, identity, project, data)
-    if len(data) <= _LARGE:
-        return await run_in_threadpool(work)
-    # Few large ones at a time, and not in the threads of everybody else: each takes many times its size in memory.
-    return await anyio.to_thread.run_sync(work, limiter=getattr(request.app.state, "large", None))
+    return await in_turn(request, len(data), work)
 
 
 def _take(request: Request, service: Service, identity: Identity, project: Row[Any], data: bytes) -> Response:
@@ -207,5 +202,9 @@ def comparison_record(request: Request) -> Response:
 
 
 def _record(connection: Connection, row: Row[Any]) -> Response:
-    text = runs.record_text(connection, row.record_id)
-    return Response(text, headers={"ETag": f'"{row.sha256}"'}, media_type="application/json")
+    kept = sizes.packed(connection, row.record_id)
+    headers = {"ETag": f'"{row.sha256}"'}
+    if kept.size <= LARGE:
+        return Response(unpack_text(kept.body), headers=headers, media_type="application/json")
+    headers["Content-Length"] = str(kept.size)
+    return StreamingResponse(pieces(kept.body), headers=headers, media_type="application/json")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from qwenperf.formats.convert import READABLE
 from qwenperf.service.api import (
@@ -15,10 +19,12 @@ from qwenperf.service.api import (
     removal,
     series,
 )
+from qwenperf.service.api.asked import project_of
 from qwenperf.service.api.operations import (
     CURSOR,
     LIMIT,
     PREFIX,
+    Handler,
     Operation,
     Parameter,
     flag,
@@ -32,6 +38,7 @@ from qwenperf.service.api.operations import (
 from qwenperf.service.api.table_files import FILES
 from qwenperf.service.api.table_outward import OUTWARD
 from qwenperf.service.db.alerts import STATES
+from qwenperf.service.large import sparing
 
 _PROJECTS = f"{PREFIX}/projects"
 _PROJECT = f"{_PROJECTS}/{{project}}"
@@ -39,6 +46,10 @@ _RUN = f"{_PROJECT}/runs/{{run}}"
 _COMPARISON = f"{_PROJECT}/comparisons/{{comparison}}"
 _TIME = text(format="date-time")
 _SHA = "^[0-9a-f]{40}([0-9a-f]{24})?$"
+
+
+def _sparing(show: Callable[[Request], Response]) -> Handler:
+    return sparing(show, lambda request: project_of(request, "read")[1])
 
 
 def _listed(name: str, schema: str) -> dict[str, Any]:
@@ -109,7 +120,7 @@ OPERATIONS = (
         answers={200: _listed("runs", "Run")}, problems=(422,),
     ),
     Operation(
-        id="getRun", method="GET", path=_RUN, handler=records.show_run, scope="read",
+        id="getRun", method="GET", path=_RUN, handler=_sparing(records.show_run), scope="read",
         about="A run with cases, metrics, verdicts and files.", answers={200: named("RunInFull")},
     ),
     Operation(
@@ -172,7 +183,7 @@ OPERATIONS = (
         answers={200: named("Window")}, problems=(422,),
     ),
     Operation(
-        id="compareRuns", method="GET", path=f"{_PROJECT}/compare", handler=series.compare, scope="read",
+        id="compareRuns", method="GET", path=f"{_PROJECT}/compare", handler=_sparing(series.compare), scope="read",
         about="Two runs side by side. It judges nothing: `qwenperf compare` measures both together.",
         parameters=(_told("base", "This run ...", required=True), _told("head", "... and that.", required=True)),
         answers={200: named("SideBySide")}, problems=(422,),

@@ -1,6 +1,7 @@
 """A run or comparison as one archive: record and files, as a folder that viewers of traces and ``qwenperf`` read.
 
-The archive is written while it is sent, so that its size costs no memory. Paths were checked when the files came.
+The archive is written while it is sent, so that its size costs no memory; a record is in lines, for people, unless it
+is large. Paths were checked when the files came.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from sqlalchemy import Row
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from qwenperf.service.arrivals import unpack
 from qwenperf.service.context import Service, service_of
-from qwenperf.service.db import files, runs
+from qwenperf.service.db import files, sizes
 from qwenperf.service.db.uploads import RECORDS
+from qwenperf.service.large import LARGE, pieces
 from qwenperf.service.web.named import named
 from qwenperf.service.web.pages import opened
 
@@ -30,21 +33,25 @@ def send(request: Request) -> Response:
     service = service_of(request)
     with service.database.read() as connection:
         one = named(request, connection, project.id)
-        record = json.dumps(runs.record(connection, one.row.record_id), indent=1).encode()
+        kept = sizes.packed(connection, one.row.record_id)
         lying = files.of(connection, one.owner)
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(one.name, safe='')}.tar"}
     at = (one.row.measured_at if one.kind == "run" else one.row.created_at) // 1_000_000
-    parts = _archive(service, project.id, name=one.name, record=(RECORDS[one.kind], record), lying=lying, at=at)
+    parts = _archive(service, project.id, name=one.name, file=RECORDS[one.kind], kept=kept, lying=lying, at=at)
     return StreamingResponse(parts, 200, headers, "application/x-tar")
 
 
 def _archive(
-    service: Service, project_id: int, *, name: str, record: tuple[str, bytes], lying: Sequence[Row[Any]], at: int
+    service: Service, project_id: int, *, name: str, file: str, kept: Row[Any], lying: Sequence[Row[Any]], at: int
 ) -> Iterator[bytes]:
-    file, data = record
-    yield _head(f"{name}/{file}", len(data), at)
-    yield data
-    yield _rest(len(data))
+    if kept.size <= LARGE:
+        record = json.dumps(unpack(kept.body), indent=1).encode()
+        size, parts = len(record), iter([record])
+    else:
+        size, parts = kept.size, pieces(kept.body)
+    yield _head(f"{name}/{file}", size, at)
+    yield from parts
+    yield _rest(size)
     for one in lying:
         if one.path == file:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
@@ -20,6 +21,7 @@ from qwenperf.service.auth.identity import Identity
 from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import service_of
 from qwenperf.service.db import projects
+from qwenperf.service.large import sparing
 from qwenperf.service.problems import Problem
 from qwenperf.service.viewers.process import PREFIX
 from qwenperf.service.web import (
@@ -36,7 +38,7 @@ from qwenperf.service.web import (
     series,
     viewer,
 )
-from qwenperf.service.web.pages import form, page
+from qwenperf.service.web.pages import form, opened, page
 from qwenperf.service.web.templating import REPORT_STYLE, STATIC
 
 _PROJECT = re.compile(r"/p/(?P<name>[^/]+)(?:/(?P<page>[^/]*))?")
@@ -64,14 +66,14 @@ def routes() -> list[BaseRoute]:
         Route(f"{project}/series.json", series.data),
         Route(f"{project}/matrix", lists.matrix),
         Route(f"{project}/runs", lists.list_runs),
-        Route(f"{project}/runs/{{run}}", records.show_run),
+        Route(f"{project}/runs/{{run}}", _sparing(records.show_run)),
         Route(f"{project}/runs/{{run}}/files.tar", archive.send),
         Route(f"{project}/runs/{{run}}/delete", form(records.remove), methods=["POST"]),
         Route(f"{project}/runs/{{run}}/xprof", form(viewer.start), methods=["POST"]),
         Route(f"{project}/runs/{{run}}/xprof/{{ticket}}{PREFIX}/{{path:path}}", viewer.show),
-        Route(f"{project}/compare", compare.show),
+        Route(f"{project}/compare", _sparing(compare.show)),
         Route(f"{project}/comparisons", lists.list_comparisons),
-        Route(f"{project}/comparisons/{{comparison}}", records.show_comparison),
+        Route(f"{project}/comparisons/{{comparison}}", _sparing(records.show_comparison)),
         Route(f"{project}/comparisons/{{comparison}}/files.tar", archive.send),
         Route(f"{project}/comparisons/{{comparison}}/delete", form(records.remove), methods=["POST"]),
         Route(f"{project}/comparisons/{{comparison}}/xprof", form(viewer.start), methods=["POST"]),
@@ -92,6 +94,10 @@ def routes() -> list[BaseRoute]:
         Route(f"{project}/admin/github", form(outward.link_github), methods=["POST"]),
         Route(f"{project}/admin/github/remove", form(outward.unlink_github), methods=["POST"]),
     ]
+
+
+def _sparing(show: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    return sparing(show, lambda request: opened(request)[1])
 
 
 async def _report_style(_request: Request) -> Response:

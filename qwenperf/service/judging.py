@@ -78,29 +78,28 @@ def _warn_once(reason: str) -> None:
 
 def _keep_found(service: Service, looked: Sequence[tuple[Row[Any], Looked]]) -> None:
     at = service.clock()
-    found = [(row, one.found) for row, one in looked]
-    with Told("bug in keeping what %d series show; each is tried alone", len(found)):
+    with Told("bug in keeping what %d series show; each is tried alone", len(looked)):
         # Together: each write of its own would wait for the disk.
-        service.database.write(partial(_keep_all, looked=found, at=at))
+        service.database.write(partial(_keep_all, looked=looked, at=at))
         return
-    for row, one in found:
+    for row, one in looked:
         _keep_or_tell(service, row, one, at)
 
 
-def _keep_or_tell(service: Service, row: Row[Any], found: Sequence[alerts.Found] | None, at: int) -> None:
+def _keep_or_tell(service: Service, row: Row[Any], looked: Looked, at: int) -> None:
     with Told("bug in keeping what %s of %s shows; it is left", row.metric, row.case):
-        service.database.write(partial(_keep_all, looked=[(row, found)], at=at))
+        service.database.write(partial(_keep_all, looked=[(row, looked)], at=at))
         return
-    service.database.write(partial(_keep_all, looked=[(row, None)], at=at))
+    service.database.write(partial(_keep_all, looked=[(row, Looked())], at=at))
 
 
-def _keep_all(
-    connection: Connection, *, looked: Sequence[tuple[Row[Any], Sequence[alerts.Found] | None]], at: int
-) -> None:
-    for row, found in looked:
-        connection.execute(update(series_table).where(series_table.c.id == row.id).values(judged=row.points))
-        if found is not None:
-            alerts.keep(connection, row, alerts.CHANGE, found, at=at)
+def _keep_all(connection: Connection, *, looked: Sequence[tuple[Row[Any], Looked]], at: int) -> None:
+    for row, one in looked:
+        # Judged meanwhile by another worker, or to be judged anew: what was found is no news.
+        as_it_was = (series_table.c.id == row.id) & (series_table.c.judged == row.judged)
+        is_new = connection.execute(update(series_table).where(as_it_was).values(judged=row.points)).rowcount
+        if is_new and one.found is not None:
+            alerts.keep_changes(connection, row, one.found, one.seen, at=at)
 
 
 def find_stopped(service: Service) -> None:

@@ -22,6 +22,8 @@ from qwenperf.schema.regressions import Form, Regression, RegressionStatus
 from qwenperf.schema.series import Point, Series
 from qwenperf.service.db import alerts, series
 from qwenperf.service.db.database import Database
+from qwenperf.service.db.same_change import DRIFTS
+from qwenperf.service.judging_near import Line, in_sight, likely, line_of, near
 from qwenperf.service.problems import ServiceUnavailableError
 from qwenperf.service.times import iso
 from qwenperf.units import quantity
@@ -31,9 +33,13 @@ _OPEN = (RegressionStatus.NEW,)
 
 @dataclass(frozen=True, kw_only=True)
 class Looked:
-    """What is to be told of a series; ``None`` where nobody could look, because of ``unfit`` or of a ``bug``."""
+    """What is to be told of a series; ``None`` where nobody could look, because of ``unfit`` or of a ``bug``.
+
+    ``seen``: numbers of the runs at which a change would have been found; ``None``: all.
+    """
 
     found: Sequence[alerts.Found] | None = None
+    seen: frozenset[int] | None = None
     unfit: str = ""
     bug: str = ""
 
@@ -50,8 +56,9 @@ def look_at(database: Database, rows: Sequence[Row[Any]]) -> list[Looked]:
 def _look(database: Database, row: Row[Any]) -> Looked:
     try:
         with database.read() as connection:
-            points = series.newest(connection, row.id, MOST, row.default_branch)
-        return Looked(found=_changes(row, points))
+            # One more than is looked at: whether there are more.
+            points = series.newest(connection, row.id, MOST + 1, row.default_branch)
+        return _changes(row, points) if points else Looked(found=())
     except EnvironmentUnfitError as error:
         return Looked(unfit=str(error))
     except ServiceUnavailableError:
@@ -60,10 +67,8 @@ def _look(database: Database, row: Row[Any]) -> Looked:
         return Looked(bug=traceback.format_exc())
 
 
-def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
+def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> Looked:
     """Return what became worse in a series and was neither taken back nor accepted."""
-    if not points:
-        return []
     known = Series(
         case=row.case,
         metric=row.metric,
@@ -73,14 +78,14 @@ def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> list[alerts.Found]:
         points=tuple(_point(point) for point in points),
     )
     judged = judge_series(known)
-    places = {point.run: place for place, point in enumerate(points)}
+    line = line_of(points, judged)
     found = [
-        _found(row, one, points, places[one.run])
+        _found(row, one, line)
         for one in judged.regressions
-        if one.status in _OPEN and points[places[one.run]].accepted is None
+        if one.status in _OPEN and points[line.places[one.run]].accepted is None
     ]
-    told = {places[one.run] for one in judged.regressions}
-    return [*found, *_suspected(row, points, told)]
+    told = {line.places[one.run] for one in judged.regressions}
+    return Looked(found=[*found, *_suspected(row, points, told)], seen=in_sight(line))
 
 
 def _suspected(row: Row[Any], points: Sequence[Row[Any]], told: set[int]) -> list[alerts.Found]:
@@ -123,21 +128,25 @@ def _suspicion(row: Row[Any], last: Row[Any], before: float) -> alerts.Found:
     )
 
 
-def _found(row: Row[Any], one: Regression, points: Sequence[Row[Any]], place: int) -> alerts.Found:
-    begins = points[place]
+def _found(row: Row[Any], one: Regression, line: Line) -> alerts.Found:
+    begins = line.points[line.places[one.run]]
     size = f"{one.size:+.1%}" if one.is_relative else f"{one.size:+g} {row.unit}"
     told = f"{row.metric} {size}: {quantity(one.before, row.unit)} to {quantity(one.after, row.unit)}"
-    way = "drifts since" if one.form is Form.DRIFT else "since"
+    way = DRIFTS if one.form is Form.DRIFT else "since"
     cause = f" ({one.cause}: {'; '.join(one.explained)})" if one.explained else ""
     return alerts.Found(
         run_id=begins.run_id,
         at=begins.at,
-        summary=f"{told} {way} run {begins.run}{cause}",
+        summary=f"{told} {way}",
+        run=begins.run,
+        cause=cause,
         state=alerts.CONFIRMED,
         # What begins at one commit, or else at one run, has one cause more often than not.
         family=begins.commit or begins.run,
         before=one.before,
         after=one.after,
+        near=near(line, one),
+        likely=likely(line, one),
     )
 
 

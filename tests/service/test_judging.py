@@ -1,13 +1,18 @@
 """Changes in series become alerts; so does a case of which nothing comes any more."""
 
+import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from qwenperf.errors import EnvironmentUnfitError
-from qwenperf.service import judging, judging_series
-from qwenperf.service.db.tables import runs
+from qwenperf.gate import history, history_input
+from qwenperf.service import judging, judging_near, judging_series
+from qwenperf.service.db import alerts as known
+from qwenperf.service.db.same_change import Found, matched
+from qwenperf.service.db.tables import alerts, runs, series
 from qwenperf.service.jobs import sweep
 from qwenperf.service.judging import find_stopped, judge_new
 
@@ -168,6 +173,23 @@ def test_a_case_that_stops_is_an_alert_until_it_goes_on(project, documents):
         object.__setattr__(service, "clock", clock)
 
 
+def test_whoever_accepts_a_change_has_not_said_that_its_case_may_stop(project, documents, monkeypatch):
+    """Both begin at the last run; the one is answered, and the other waits."""
+    service, ahead = project.server.service, 0
+    clock = service.clock
+    for number in range(8):
+        ahead = number * 2 * HOUR
+        monkeypatch.setitem(vars(service), "clock", lambda ahead=ahead: clock() + ahead)
+        project.post("/runs", documents.run(number, compiles_steady=5 if number == 7 else 1))
+    judged(project)
+    monkeypatch.setitem(vars(service), "clock", lambda: clock() + ahead + 72 * HOUR)
+    find_stopped(service)
+    said = {"case": "tiny/cached", "metric": "compiles_steady", "run": "run-000007", "reason": "as planned"}
+    project.post("/accepted", said)
+    found = project.get("/alerts")["alerts"]
+    assert {one["kind"]: one["state"] for one in found} == {"change": "accepted", "stopped": "open"}
+
+
 def test_series_with_points_all_the_time_keep_no_other_waiting(project, documents, monkeypatch):
     """Each has its turn, also where more come in between than are looked at in one."""
     monkeypatch.setattr(judging, "_AT_ONCE", 2)
@@ -183,3 +205,135 @@ def test_series_with_points_all_the_time_keep_no_other_waiting(project, document
         project.post("/runs", documents.run(number, cases=cases, tpot_s=1.0))
         assert judge.some() == 2
     assert sorted(seen) == sorted([*cases, *cases])
+
+
+def answer(project, state):
+    """Answer every alert of a project."""
+    said = update(alerts).where(alerts.c.project_id == project.row.id).values(state=state)
+    project.server.service.database.write(lambda connection: connection.execute(said).rowcount)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Only the last 20 points of a series are looked at."""
+    for module in (history, history_input, judging_near, judging_series):
+        monkeypatch.setattr(module, "MOST", 20)
+
+
+def states(project):
+    """Return the states and runs of a project's alerts, judged."""
+    return [(one["state"], one["run"]) for one in judged(project)]
+
+
+@pytest.mark.usefixtures("short")
+def test_a_change_that_is_out_of_sight_is_not_over(project, documents):
+    """Nobody took it back: only what could be found, and is not, is resolved."""
+    for number in range(50):
+        project.post("/runs", documents.run(number, compiles_steady=2 if number > 7 else 0))
+        if number in {12, 25, 30, 49}:
+            assert states(project) == [("confirmed", "run-000008")], number
+    for number in range(50, 57):
+        project.post("/runs", documents.run(number, compiles_steady=5 if number < 53 else 2))
+        if number in {52, 56}:
+            state = "confirmed" if number == 52 else "resolved"
+            assert states(project) == [(state, "run-000050"), ("confirmed", "run-000008")]
+
+
+@pytest.mark.parametrize("state", ["dismissed", "confirmed"])
+def test_a_change_is_one_alert_wherever_it_is_seen_to_begin(project, documents, state):
+    """In noise its first run is an estimate that moves as points come: what was dismissed is not told again."""
+    noise = random.Random(5)
+    for number in range(44):
+        value = (1.0 if number < 30 else 1.03) * noise.lognormvariate(0, 0.015)
+        project.post("/runs", documents.run(number, value=value))
+        if number < 34:
+            continue
+        found = states(project)
+        if number == 34:
+            assert found == [("confirmed", "run-000029")]
+            answer(project, state)
+        assert [said for said, _ in found[1:]] == []
+        assert states(project)[0][0] == state
+
+
+def test_a_late_run_that_moves_where_a_count_changed_is_no_new_alert(project, documents):
+    """The commit before was measured last: the dismissed change begins there, and is the same."""
+    for number in (*range(8), 10, 11):
+        project.post("/runs", documents.run(number, compiles_steady=2 if number > 7 else 0))
+    assert states(project) == [("confirmed", "run-000010")]
+    answer(project, "dismissed")
+    project.post("/runs", documents.run(9, compiles_steady=2))
+    assert states(project) == [("dismissed", "run-000010")]
+    project.post("/runs", documents.run(12, compiles_steady=9))
+    assert states(project) == [("open", "run-000012"), ("dismissed", "run-000010")]
+
+
+def alert(number, run_id, state, *, after=1.1, summary="tpot_s +10% since"):
+    """Return an alert as a row of the database."""
+    return SimpleNamespace(id=number, run_id=run_id, state=state, before=1.0, after=after, summary=summary)
+
+
+def same(rows, **more):
+    """Return which alert a change at run 30 is."""
+    values = {"before": 1.0, "after": 1.1, "near": (30, 29, 31)} | more
+    ((_, row),) = matched([Found(run_id=30, at=0, summary="tpot_s +10% since", **values)], rows)
+    return row and row.id
+
+
+def test_what_waits_at_its_run_comes_before_an_answer_nearby():
+    """No change that waits for an answer is lost to another one, and a far one is none."""
+    assert same([alert(1, 29, "dismissed"), alert(2, 30, "confirmed")]) == 2
+    assert same([alert(1, 29, "dismissed"), alert(2, 30, "resolved")]) == 1
+    assert same([alert(1, 29, "resolved"), alert(2, 31, "open")]) == 2
+    assert same([alert(1, 25, "dismissed")]) is None
+
+
+def test_a_change_much_larger_than_the_one_that_was_answered_is_told():
+    """Who dismissed three in a hundred has not said anything of thirty."""
+    rows = [alert(1, 29, "dismissed", after=1.03)]
+    assert same(rows, after=1.05) == 1
+    assert same(rows, after=1.3) is None
+
+
+def test_an_answer_given_while_a_series_is_looked_at_stays(project, documents):
+    """What was read before is no reason to say otherwise; accepting again mends what an earlier service left."""
+    for number in range(12):
+        project.post("/runs", documents.run(number, compiles_steady=2 if number > 7 else 0))
+    assert states(project) == [("confirmed", "run-000008")]
+    service = project.server.service
+    with service.database.read() as connection:
+        query = select(series).where(series.c.project_id == project.row.id)
+        row = SimpleNamespace(**connection.execute(query).one()._mapping, owner="", default_branch="main")
+        before = known._known(connection, row, known.CHANGE)
+    answer(project, "dismissed")
+    found = [Found(run_id=before[0].run_id, at=0, summary="said again")]
+
+    def work(connection):
+        known._tell(connection, row, known.CHANGE, [(found[0], before[0])], before, at=1)
+        known._resolve(connection, before, 1)
+
+    service.database.write(work)
+    assert states(project) == [("dismissed", "run-000008")]
+    said = {"case": "tiny/cached", "metric": "compiles_steady", "run": "run-000008", "reason": "as planned"}
+    project.post("/accepted", said)
+    assert states(project) == [("dismissed", "run-000008")]
+    answer(project, "confirmed")
+    project.post("/accepted", said)
+    assert states(project) == [("accepted", "run-000008")]
+
+
+def test_what_was_found_before_a_series_was_to_be_judged_anew_is_no_news(project, documents):
+    """Whoever looked at it under another default branch, or beside another worker, comes too late."""
+    service = project.server.service
+    judged(project)
+    for number in range(12):
+        project.post("/runs", documents.run(number, compiles_steady=2 if number > 7 else 0))
+
+    def look(rows):
+        mine = update(series).where(series.c.project_id == project.row.id).values(judged=-1)
+        service.database.write(lambda connection: connection.execute(mine).rowcount)
+        return judging_series.look_at(service.database, rows)
+
+    assert judging.SeriesJudge(service, look).some() == 1
+    assert project.get("/alerts")["alerts"] == []
+    assert states(project) == [("confirmed", "run-000008")]

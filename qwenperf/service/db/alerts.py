@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
 
+from qwenperf.service.db.main_line import is_on_main
+from qwenperf.service.db.same_change import (
+    ACCEPTED,
+    CONFIRMED,
+    DISMISSED,
+    OPEN,
+    RESOLVED,
+    WAITING,
+    Found,
+    is_as_told,
+    matched,
+)
 from qwenperf.service.db.tables import accepted, alerts, points, runs, series
 from qwenperf.service.problems import NotFoundError
 
-OPEN, CONFIRMED, ACCEPTED, DISMISSED, RESOLVED = "open", "confirmed", "accepted", "dismissed", "resolved"
+__all__ = [
+    "ACCEPTED", "CHANGE", "CONFIRMED", "DISMISSED", "OPEN", "RESOLVED", "STATES", "STOPPED", "Found", "accept",
+    "accepted_changes", "keep", "keep_changes", "named", "recent", "resolve_stopped",
+]  # fmt: skip
 CHANGE, STOPPED = "change", "stopped"
 STATES = (OPEN, CONFIRMED, ACCEPTED, DISMISSED, RESOLVED)
 
@@ -37,49 +50,81 @@ def named(*more: ColumnElement[Any]) -> Select[Any]:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """What was found in a series: a change that begins at ``run_id``, or that it stopped behind it."""
-
-    run_id: int
-    at: int
-    summary: str
-    state: str = OPEN
-    family: str = ""
-    before: float | None = None
-    after: float | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        """The new level as a multiple of the old."""
-        found = self.after / self.before if self.before and self.after is not None else None
-        return found if found is not None and math.isfinite(found) else None
-
-
 def keep(connection: Connection, series_row: Row[Any], kind: str, found: Sequence[Found], *, at: int) -> int:
     """Keep what was found in a series, resolve what is found no more, and return how many alerts are new.
 
-    What somebody accepted or dismissed stays as it was left.
+    What somebody accepted or dismissed stays as it was left, also where they do so meanwhile.
     """
-    query = select(alerts.c.id, alerts.c.run_id, alerts.c.state)
-    known = connection.execute(query.where(alerts.c.series_id == series_row.id, alerts.c.kind == kind)).all()
-    by_run = {row.run_id: row for row in known}
-    new = 0
-    for one in found:
-        told = {name: getattr(one, name) for name in ("summary", "family", "before", "after", "ratio")}
-        told |= {"updated_at": at, "state": one.state}
-        row = by_run.pop(one.run_id, None)
+    known = _known(connection, series_row, kind)
+    same = list(matched(found, known))
+    _tell(connection, series_row, kind, same, known, at=at)
+    _resolve(connection, [row for row in known if not _is_in(row, same)], at)
+    return sum(row is None for _, row in same)
+
+
+def keep_changes(
+    connection: Connection, series_row: Row[Any], found: Sequence[Found], seen: Collection[int] | None, *, at: int
+) -> int:
+    """Keep changes that were found as ``keep`` does; one that could not be found is not over.
+
+    ``series_row``: with the default branch of its project. ``seen``: numbers of runs at which changes would be found;
+    ``None``: all.
+    """
+    known, branch = _known(connection, series_row, CHANGE), series_row.default_branch
+    same = list(matched(found, known))
+    _tell(connection, series_row, CHANGE, same, known, at=at)
+    clear = [row for row in known if seen is None or row.run_id in seen or not is_on_main(row, branch)]
+    _resolve(connection, [row for row in clear if not _is_in(row, same)], at)
+    return sum(row is None for _, row in same)
+
+
+_Same = tuple[Found, Row[Any] | None]
+
+
+def _is_in(known: Row[Any], same: Sequence[_Same]) -> bool:
+    return any(row is known for _, row in same)
+
+
+def _known(connection: Connection, series_row: Row[Any], kind: str) -> Sequence[Any]:
+    columns = ("id", "run_id", "state", "before", "after", "summary")
+    query = select(*(alerts.c[name] for name in columns), runs.c.name.label("run"), runs.c.branch, runs.c.fork_point)
+    query = query.join(runs, runs.c.id == alerts.c.run_id)
+    return connection.execute(query.where(alerts.c.series_id == series_row.id, alerts.c.kind == kind)).all()
+
+
+def _tell(
+    connection: Connection,
+    series_row: Row[Any],
+    kind: str,
+    same: Sequence[_Same],
+    known: Sequence[Row[Any]],
+    *,
+    at: int,
+) -> None:
+    """Write down what was found: as an alert of its own, or in the one that is the same."""
+    of = {"project_id": series_row.project_id, "series_id": series_row.id, "owner": series_row.owner, "kind": kind}
+    for one, row in same:
+        told = {name: getattr(one, name) for name in ("before", "after", "ratio", "state")} | {"updated_at": at}
+        begins = {"run_id": one.run_id, "at": one.at, "family": one.family, "summary": one.told(one.run)}
         if row is None:
-            of = {"project_id": series_row.project_id, "series_id": series_row.id, "owner": series_row.owner}
-            begins = {"run_id": one.run_id, "kind": kind, "at": one.at, "created_at": at}
-            connection.execute(insert(alerts).values(**of, **begins, **told))
-            new += 1
-        elif row.state in {OPEN, CONFIRMED, RESOLVED}:
-            connection.execute(update(alerts).where(alerts.c.id == row.id).values(**told))
-    gone = [row.id for row in by_run.values() if row.state in {OPEN, CONFIRMED}]
-    if gone:
-        connection.execute(update(alerts).where(alerts.c.id.in_(gone)).values(state=RESOLVED, updated_at=at))
-    return new
+            connection.execute(insert(alerts).values(**of, **begins, **told, created_at=at))
+            continue
+        # The run that was told of stays, unless the change surely begins elsewhere.
+        stays = is_as_told(one, row) or any(other.run_id == one.run_id for other in known)
+        told |= {"summary": one.told(row.run)} if stays else begins
+        _change(connection, [row], (*WAITING, RESOLVED), told)
+
+
+def _resolve(connection: Connection, gone: Sequence[Row[Any]], at: int) -> None:
+    _change(connection, gone, WAITING, {"state": RESOLVED, "updated_at": at})
+
+
+def _change(connection: Connection, rows: Sequence[Row[Any]], states: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Change alerts that are in one of some states still: somebody may have answered since they were read."""
+    found = [row.id for row in rows if row.state in states]
+    if found:
+        still = alerts.c.id.in_(found) & alerts.c.state.in_(states)
+        connection.execute(update(alerts).where(still).values(**values))
 
 
 def accept(connection: Connection, series_row: Row[Any], run_row: Row[Any], *, reason: str, by: str, at: int) -> int:
@@ -101,16 +146,16 @@ def accept(connection: Connection, series_row: Row[Any], run_row: Row[Any], *, r
     known = connection.execute(select(accepted.c.id).where(here)).scalar()
     if known is not None:
         connection.execute(update(accepted).where(here).values(**values))
-        return int(known)
-    values |= {"project_id": series_row.project_id, "series_id": series_row.id, "run_id": run_row.id}
-    number: int = connection.execute(insert(accepted).returning(accepted.c.id), values).scalar_one()
+    else:
+        values |= {"project_id": series_row.project_id, "series_id": series_row.id, "run_id": run_row.id}
+        known = connection.execute(insert(accepted).returning(accepted.c.id), values).scalar_one()
     connection.execute(
         update(alerts)
-        .where(alerts.c.series_id == series_row.id, alerts.c.run_id == run_row.id)
-        .where(alerts.c.state.in_((OPEN, CONFIRMED)))
+        .where(alerts.c.series_id == series_row.id, alerts.c.run_id == run_row.id, alerts.c.kind == CHANGE)
+        .where(alerts.c.state.in_(WAITING))
         .values(state=ACCEPTED, updated_at=at)
     )
-    return number
+    return int(known)
 
 
 def accepted_changes(connection: Connection, project_id: int, *, limit: int = 200) -> Sequence[Row[Any]]:
@@ -136,5 +181,5 @@ def resolve_stopped(connection: Connection, *, at: int) -> int:
         stopped.c.id == alerts.c.series_id,
         (stopped.c.last_run_id != alerts.c.run_id) | (series.c.last_at > stopped.c.last_at),
     )
-    over = (alerts.c.kind == STOPPED) & alerts.c.state.in_((OPEN, CONFIRMED)) & newer.exists()
+    over = (alerts.c.kind == STOPPED) & alerts.c.state.in_(WAITING) & newer.exists()
     return connection.execute(update(alerts).where(over).values(state=RESOLVED, updated_at=at)).rowcount

@@ -22,7 +22,10 @@ _BUG = "Look at positions and mask of the decode step first: an offset of one lo
 
 _TOO_FAR = "Look at scales and at the axis that they belong to before calling this rounding."
 _MASKED = "Mask the same part of the vocabulary in every step, before the token is chosen."
-_NOT_FINITE = "A row that may attend to nothing gives NaN: look at the mask, then at the dtype's range."
+_NOT_FINITE = (
+    "A row that may attend to nothing gives NaN: look at the mask, then at the dtype's range, then at what an earlier "
+    "request left in a cache that is used again, where a weight of 0 hides no NaN."
+)
 
 
 def judge(case: CaseRecord) -> Verdict:

@@ -104,7 +104,8 @@ _DEFINITIONS = (
     _fixed("dispatches_per_token", "count", _LOW,
            "programs that one request starts by the engine's own account / new_tokens",
            "How often the host starts a program for one new token: 1 when the loop is on the host, "
-           "2/new_tokens when it is on the device. Told by the engine, not counted while it runs."),
+           "2/new_tokens when it is on the device; and 1/new_tokens more where a request ends by emptying a cache "
+           "that is used again. Told by the engine, not counted while it runs."),
     _fixed("argument_bytes", "bytes", _LOW, "memory_analysis().argument_size_in_bytes of the decode step",
            "Bytes that the compiled decode step takes as arguments."),
     _fixed("output_bytes", "bytes", _LOW, "memory_analysis().output_size_in_bytes of the decode step",

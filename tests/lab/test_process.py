@@ -78,7 +78,7 @@ def test_declared_programs_are_compiled_before_the_first_request(make_case):
     """What is not in the cold figures is told."""
     record = run_case(make_case(engine="cached+start=declared"), OPTIONS)
     assert record.metrics["compiles_cold"].value == 0
-    assert finding(record, "compiled-at-start").data["programs"] == 4
+    assert finding(record, "compiled-at-start").data["programs"] == 5
 
 
 def test_flags_of_another_platform_and_unknown_ones_are_the_cases_failures(measure, monkeypatch):

@@ -17,10 +17,12 @@ from qwenperf.schema.codec import from_json, to_json
 from qwenperf.schema.hints import show
 from qwenperf.service.arrivals import ArrivedComparison, ArrivedRun, arrived_run, judged, pack, read_record, unpack
 from qwenperf.service.db.main_line import UNKNOWN
+from qwenperf.service.times import not_ahead
 
 VALUES_LIMIT = 2_000_000
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _HEADS, _PULL = "refs/heads/", re.compile(r"refs/pull/([1-9][0-9]{0,8})/")
+_TIMES = {"created_at": "created_at", "measured_at": "created_at", "committed_at": "commit.committed_at"}
 Arrived = ArrivedRun | ArrivedComparison
 
 
@@ -42,6 +44,19 @@ def read_sent(data: bytes, kind: str, told: Told, budgets: str) -> Sequence[Arri
     if not runs:
         raise RecordError("the file holds no run.", advice="Was the benchmark run?")
     return [_judged(arrived_run(run, pack(to_json(run))), budgets) for run in runs]
+
+
+def timely(arrived: Arrived, now: int) -> Arrived:
+    """Return what was sent, measured before ``now`` by the clocks that people have.
+
+    Raises:
+      RecordError: it comes from the future.
+    """
+    found = arrived.comparison if isinstance(arrived, ArrivedComparison) else arrived.run
+    for key, name in _TIMES.items():
+        if found.get(key) is not None:
+            not_ahead(found[key], now, name)
+    return arrived
 
 
 def forked(arrived: Arrived, fork_point: str, at: int | None) -> Arrived:

@@ -40,6 +40,17 @@ def measured(seconds: float, name: str) -> int:
     return microseconds(seconds)
 
 
+def not_ahead(at: int, now: int, name: str) -> None:
+    """Refuse a time that lies more than a day ahead of the service's clock: nothing would ever be newer.
+
+    Raises:
+      RecordError: it does.
+    """
+    if at > now + DAY_US:
+        advice = "Is the clock of the machine that measured, or of who made the commit, right? A day ahead is taken."
+        raise RecordError(f"{name} is {iso(at)}, and here it is {iso(now)}.", advice=advice)
+
+
 def from_query(text: str, name: str) -> int:
     """Return the time of a query parameter: ISO 8601, UTC where it has no zone.
 

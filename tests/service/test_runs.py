@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -103,6 +104,26 @@ def test_a_record_that_no_measurement_gives_is_refused_by_its_key(project, docum
     assert set(told) == {"error", "advice"}
     assert project.get("/runs")["runs"] == []
     assert project.get("/series")["series"] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [("runs", ("created_at",)), ("runs", ("commit", "committed_at")), ("comparisons", ("created_at",))],
+)
+def test_a_record_from_the_future_is_refused(project, documents, kind, path):
+    """By a clock that is wrong, nothing later would ever be the newest; a day ahead, as clocks go, is taken."""
+
+    def send(days, status):
+        at = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+        document = documents.run(1) if kind == "runs" else documents.comparison()
+        return project.post("/runs", change(document, *path, value=at), status)
+
+    told = send(1.1, 422)
+    assert ".".join(path) in told["error"]
+    assert f"{datetime.now(UTC):%Y-%m-%d}" in told["error"]
+    assert "clock" in told["advice"]
+    assert project.get(f"/{kind}")[kind] == []
+    send(0.9, 201)
 
 
 @pytest.mark.parametrize(

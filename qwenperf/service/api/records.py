@@ -23,7 +23,7 @@ from qwenperf.service.db import comparisons, files, github, points, runs, sizes
 from qwenperf.service.github.wanted import Sent, is_sha
 from qwenperf.service.large import LARGE, in_turn, pieces
 from qwenperf.service.problems import NotFoundError
-from qwenperf.service.reading import Arrived, forked, placed, read_sent
+from qwenperf.service.reading import Arrived, forked, placed, read_sent, timely
 from qwenperf.service.times import iso
 
 
@@ -45,7 +45,7 @@ def _take(request: Request, service: Service, identity: Identity, project: Row[A
     )
     fork_point, at_fork = text_of(request, "fork_point") or "", time_of(request, "forked_at")
     arrived = read_sent(data, text_of(request, "format") or "", told, project.budgets)
-    arrived = [forked(one, fork_point, at_fork) for one in arrived]
+    arrived = [forked(timely(one, at), fork_point, at_fork) for one in arrived]
 
     pull, head = whole_of(request, "pull_request", 0, 1, 10**9) or None, _head(request)
     arrived = [placed(one, pull, identity.job, project.default_branch) for one in arrived]

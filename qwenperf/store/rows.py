@@ -105,6 +105,7 @@ def rows_of(run: RunRecord, folder: str, source: str = "") -> Rows:
     measured = moment(run.created_at, f"{prefix}created_at")
     commit = {name: _text(run.commit, name, prefix) for name in ("sha", "branch", "committed_at")}
     at = moment(commit["committed_at"], f"{prefix}commit.committed_at") if commit["committed_at"] else measured
+    environment = environment_of(run)
     known = any(run.environment.get(name) for name in ("platform", "machine", "device_kind"))
     stored = StoredRun(
         run=run.id,
@@ -116,12 +117,12 @@ def rows_of(run: RunRecord, folder: str, source: str = "") -> Rows:
         committed_at=commit["committed_at"],
         branch=commit["branch"],
         dirty=run.commit.get("dirty") is True,
-        environment=environment_of(run),
+        environment=environment,
         environment_class=environment_class(run.environment) if known else "",
         cases=len(run.cases),
         interrupted=run.interrupted,
     )
-    rows = Rows(run=stored, measured=measured, points=tuple(_points(run)))
+    rows = Rows(run=stored, measured=measured, points=tuple(_points(run, environment)))
     _check_text(rows, prefix)
     return rows
 
@@ -139,10 +140,10 @@ def moment(text: str, name: str = "time") -> float:
         raise RecordError(f"{name} is {show(text)}, which is no time.", advice=advice) from None
 
 
-def _points(run: RunRecord) -> Iterator[PointRow]:
+def _points(run: RunRecord, environment: str) -> Iterator[PointRow]:
     for case in run.cases:
         if case.status is Status.MEASURED:
-            reading, version = reading_of(run, case), version_of(run, case)
+            reading, version = reading_of(run, case, environment), version_of(run, case)
             for name, metric in case.metrics.items():
                 yield _point(case.id, name, metric, case.trace, reading=reading, version=version)
             roofline = case.evidence.roofline

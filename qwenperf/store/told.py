@@ -66,16 +66,17 @@ def _started(server: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "version": _OF_A_COMMIT.sub("", version)} if isinstance(version, str) else kept
 
 
-def reading_of(run: RunRecord, case: CaseRecord) -> str | None:
+def reading_of(run: RunRecord, case: CaseRecord, environment: str) -> str | None:
     """Return what is the same whenever another tool's file tells of this reading; ``None`` where its run's id is.
 
     asv adds benchmarks to the file of a commit, and serving benchmarks lines to theirs: each time all of it is read.
+    ``environment`` is the key of the run's.
     """
     source = run.extra.get(_SOURCE)
     tool = source.get("format") if isinstance(source, Mapping) else None
     sha = run.commit.get("sha") or ""
     if tool == "asv":
-        return _digest(tool, sha, environment_of(run), _started_at(source, case), case.id)
+        return _digest(tool, sha, environment, _started_at(source, case), case.id)
     if tool in _SERVING:
         return _digest(tool, sha, case.id, {name: one.value for name, one in case.metrics.items()})
     return None

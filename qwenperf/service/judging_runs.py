@@ -48,21 +48,21 @@ def _guarded(service: Service, found: Sequence[Row[Any]], work: Any) -> None:
     with Told("bug in judging run %s and %d others", found[0].name, len(found) - 1):
         work()
         return
-    service.database.write(partial(main_line.claim, run_ids=[row.id for row in found]))
+    service.database.write(partial(main_line.claim, found=found))
 
 
 def _follow(connection: Connection, *, found: Sequence[Row[Any]], at: int) -> None:
     """Let alerts of gates follow the runs of default branches, in the order in which they came."""
     alarmed = gate_alerts.projects_in_alarm(connection)
-    quiet: list[int] = []
+    quiet: list[Row[Any]] = []
     for row in found:
         is_red = row.outcome == Outcome.FAIL
         if not main_line.is_on_main(row, row.default_branch) or not (is_red or row.project_id in alarmed):
-            quiet.append(row.id)
+            quiet.append(row)
             continue
         # Writers of one project take turns: each sees the alerts of the others.
         charge(connection, row.project_id, 0)
-        if main_line.claim(connection, [row.id]):
+        if main_line.claim(connection, [row]):
             gate_alerts.follow(connection, row, at)
         if is_red:
             alarmed.add(row.project_id)
@@ -78,7 +78,7 @@ def _compare(service: Service, row: Row[Any]) -> None:
 
 
 def _keep(connection: Connection, *, row: Row[Any], said: Mapping[str, Verdict], at: int) -> None:
-    if not main_line.claim(connection, [row.id]):
+    if not main_line.claim(connection, [row]):
         return
     values = [value for case, verdict in said.items() for value in verdict_values(case, [verdict])]
     keep_verdicts(connection, values, project_id=row.project_id, run_id=row.id)

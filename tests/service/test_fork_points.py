@@ -8,6 +8,7 @@ import pytest
 
 from qwenperf.cli.push import command
 from qwenperf.formats.foreign import Told
+from qwenperf.service import judging_runs
 from qwenperf.service.judging import judge_new
 from qwenperf.service.judging_runs import judge_arrived
 from qwenperf.service.reading import placed, read_sent
@@ -222,3 +223,23 @@ def test_a_job_s_identity_says_of_which_branch_a_detached_checkout_is(documents,
     document = json.dumps(documents.run(1, branch=branch)).encode()
     (arrived,) = read_sent(document, "", Told(modified_at="2026-01-01T00:00:00Z"), "")
     assert placed(arrived, None, {"ref": ref} if ref else {}, "main").run["branch"] == is_on
+
+
+def test_what_is_said_of_a_removed_run_is_said_of_no_other(project, line, documents, monkeypatch):
+    """SQLite gives its number to the next run, which may come before the verdict is kept."""
+    line.main(3, compiles_steady=0)
+    judge_arrived(project.server.service)
+    read = judging_runs.read_forked
+
+    def slow(connection, row):
+        found = read(connection, row)
+        project.ask("DELETE", f"/runs/{row.name}", 204)
+        project.post("/runs", documents.run(5, compiles_steady=0))
+        return found
+
+    document = documents.run(4, branch="topic", compiles_steady=2)
+    project.ask("POST", "/runs", 201, json=document, params={"fork_point": sha(3)})
+    monkeypatch.setattr(judging_runs, "read_forked", slow)
+    judge_arrived(project.server.service)
+    said = project.get("/runs/run-000005/verdicts")
+    assert (said["outcome"], [one["gate"] for one in said["verdicts"]]) == ("pass", ["shapes"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select, tuple_, update
 
 from qwenperf.service.db.tables import points, projects, runs
 
@@ -31,9 +31,13 @@ def unjudged(connection: Connection, limit: int) -> Sequence[Row[Any]]:
     return connection.execute(query.where(runs.c.judged.is_(False)).order_by(runs.c.id).limit(limit)).all()
 
 
-def claim(connection: Connection, run_ids: Sequence[int]) -> int:
-    """Mark runs as looked at and return how many were not: of several workers one has a run."""
-    mine = runs.c.id.in_(run_ids) & runs.c.judged.is_(False)
+def claim(connection: Connection, found: Sequence[Row[Any]]) -> int:
+    """Mark runs as looked at and return how many were not: of several workers one has a run.
+
+    By their content, too: SQLite gives the number of a run that was removed since to the next one.
+    """
+    these = tuple_(runs.c.id, runs.c.sha256).in_([(row.id, row.sha256) for row in found])
+    mine = these & runs.c.judged.is_(False)
     return connection.execute(update(runs).where(mine).values(judged=True)).rowcount
 
 

@@ -8,10 +8,11 @@ import threading
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import func, insert, inspect, select, text
+from sqlalchemy import event, func, insert, inspect, select, text
 
 from qwenperf.errors import UsageError
-from qwenperf.service.db import engines
+from qwenperf.service.auth import storage
+from qwenperf.service.db import alerts, engines, runs, series
 from qwenperf.service.db.database import Database
 from qwenperf.service.db.tables import metadata, projects
 from qwenperf.service.db.upgrade import check_version, newest, upgrade, version
@@ -40,6 +41,38 @@ def test_migrations_make_the_tables_that_the_code_knows(database):
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": False})
         assert compare_metadata(context, metadata) == []
         assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+
+
+ASKED = [
+    (lambda connection: series.unjudged(connection, 5, 10), "series_unjudged"),
+    (lambda connection: runs.recent(connection, 1, commit="c"), "runs_commit"),
+    (lambda connection: alerts.accepted_changes(connection, 1), "accepted_project"),
+    (lambda connection: storage.revoke(connection, 1, 1), "sessions_token"),
+]
+
+
+@pytest.mark.parametrize(("ask", "index"), ASKED)
+def test_what_is_asked_all_the_time_reads_an_index_and_no_whole_table(database, ask, index):
+    """Four times a second, by each page, or for each token that goes."""
+    asked = []
+
+    def plan(_connection, _cursor, statement, parameters, *_):
+        if not statement.startswith(("EXPLAIN", "SET")):
+            asked.append((statement, parameters))
+
+    explain = "EXPLAIN QUERY PLAN " if database.is_sqlite else "EXPLAIN "
+
+    def work(connection):
+        if not database.is_sqlite:
+            # Nothing is there, which is read as fast as an index.
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        event.listen(connection, "before_cursor_execute", plan)
+        ask(connection)
+        event.remove(connection, "before_cursor_execute", plan)
+        plans = [connection.exec_driver_sql(explain + one, held).all() for one, held in asked]
+        return "\n".join(str(line) for one in plans for line in one)
+
+    assert index in database.write(work)
 
 
 def test_upgrading_twice_changes_nothing(database_url):

@@ -27,6 +27,13 @@ VALUES ('u', 1, 1, 'a.pb', 's', 9, 4, 5, 6, 'ci')
 """
 
 
+SERIES = """
+INSERT INTO series (project_id, "case", metric, points, judged, last_at, last_value, last_run_id)
+VALUES (1, :name, 'm', :points, :points, 1, 1.0, 1)
+"""
+POINT = "INSERT INTO points (series_id, at, run_id, value, samples) VALUES (:series, :at, 1, :value, 1)"
+
+
 @pytest.fixture(params=DATABASES)
 def first(request, tmp_path):
     """A database as the first version made it, with a project and a run."""
@@ -108,3 +115,32 @@ def test_runs_of_the_first_version_are_of_no_branch_and_judged(first):
             assert connection.execute(text("SELECT fork_point FROM runs")).scalar() == ""
     finally:
         database.close()
+
+
+def test_series_are_counted_anew_where_they_had_other_points_than_they_say(first):
+    """They are judged again; one that has none goes, and one that was right is left as it was."""
+    with changing(first) as connection:
+        for number, (name, said, held) in enumerate((("right", 2, 2), ("fewer", 1, 3), ("none", 2, 0)), 1):
+            connection.execute(text(SERIES), {"name": name, "points": said})
+            for at in range(1, held + 1):
+                connection.execute(text(POINT), {"series": number, "at": at, "value": at * 10.0})
+    upgrading.upgrade(first)
+    with changing(first) as connection:
+        asked = 'SELECT "case", points, judged, last_at, last_value FROM series ORDER BY id'
+        assert [tuple(row) for row in connection.execute(text(asked))] == [
+            ("right", 2, 2, 1, 1.0), ("fewer", 3, -1, 3, 30.0),
+        ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["postgresql"], indirect=True)
+def test_a_migration_may_take_longer_than_an_answer(first, monkeypatch):
+    """An index of a large table does."""
+    said = []
+
+    def run(config, _revision):
+        said.append(config.attributes["connection"].execute(text("SHOW statement_timeout")).scalar())
+
+    monkeypatch.setattr(upgrading.command, "upgrade", run)
+    upgrading.upgrade(first)
+    assert said == ["0"]

@@ -33,6 +33,8 @@ def upgrade(url: str) -> tuple[str | None, str]:
         with translated(), engine.begin() as connection:
             if not is_sqlite:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+                # An index of a large table takes longer than any answer may.
+                connection.execute(text("SET LOCAL statement_timeout = 0"))
             before = version(connection)
             _check_known(before)
             if before != newest():

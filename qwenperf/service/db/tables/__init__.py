@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from qwenperf.service.db.tables.access import audit, oidc_policies, sessions, tokens, used_identities
 from qwenperf.service.db.tables.columns import metadata
-from qwenperf.service.db.tables.content import comparison_files, files, files_going, run_files, upload_parts, uploads
+from qwenperf.service.db.tables.content import (
+    comparison_files,
+    file_holds,
+    files,
+    files_going,
+    run_files,
+    upload_parts,
+    uploads,
+)
 from qwenperf.service.db.tables.judgements import accepted, alerts, verdicts
 from qwenperf.service.db.tables.outward import deliveries, github_links, github_posts, webhooks
 from qwenperf.service.db.tables.records import cases, comparisons, points, projects, records, runs, series
@@ -21,6 +29,7 @@ __all__ = [
     "comparison_files",
     "comparisons",
     "deliveries",
+    "file_holds",
     "files",
     "files_going",
     "github_links",

@@ -34,6 +34,7 @@ sessions = Table(
     ref("token_id", "tokens"),
     time("created_at"),
     time("expires_at"),
+    Index("sessions_token", "token_id"),
 )  # fmt: skip
 
 used_identities = Table(

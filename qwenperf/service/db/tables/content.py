@@ -37,6 +37,13 @@ files_going = Table(
     PrimaryKeyConstraint("project_id", "name", name="files_going_key"),
 )  # fmt: skip
 
+file_holds = Table(
+    "file_holds", metadata,
+    # While one lasts no content leaves the file store: somebody copies what a moment had.
+    number(),
+    time("ends_at"),
+)  # fmt: skip
+
 run_files = Table(
     "run_files", metadata,
     ref("run_id", "runs"),

@@ -61,4 +61,5 @@ accepted = Table(
     time("created_at"),
     UniqueConstraint("series_id", "run_id", name="accepted_once"),
     Index("accepted_run", "run_id"),
+    Index("accepted_project", "project_id"),
 )  # fmt: skip

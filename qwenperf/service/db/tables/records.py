@@ -18,8 +18,11 @@ from sqlalchemy import (
     UniqueConstraint,
     true,
 )
+from sqlalchemy import text as sql_text
 
 from qwenperf.service.db.tables.columns import ID, metadata, number, ref, text, time
+
+_NEW_POINTS = sql_text("points <> judged")
 
 projects = Table(
     "projects", metadata,
@@ -44,6 +47,8 @@ records = Table(
     number(),
     Column("body", LargeBinary, nullable=False),
     Column("size", BigInteger, nullable=False),
+    # What its rows beside it count for, such as points: given back as it was taken, when it goes.
+    Column("rows_bytes", BigInteger, nullable=False, server_default="0"),
 )  # fmt: skip
 
 runs = Table(
@@ -75,6 +80,7 @@ runs = Table(
     UniqueConstraint("project_id", "sha256", name="runs_content"),
     Index("runs_order", "project_id", "at"),
     Index("runs_unjudged", "judged", "id"),
+    Index("runs_commit", "project_id", "commit", "at"),
 )  # fmt: skip
 
 cases = Table(
@@ -106,6 +112,8 @@ series = Table(
     # How many points there were when changes were last looked for.
     Column("judged", Integer, nullable=False, server_default="0"),
     UniqueConstraint("project_id", "case", "metric", name="series_name"),
+    # Asked several times a second, and empty most of the time.
+    Index("series_unjudged", "id", sqlite_where=_NEW_POINTS, postgresql_where=_NEW_POINTS),
 )  # fmt: skip
 
 points = Table(

@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 from qwenperf.service.counters import Counters
 from qwenperf.service.db.database import Database
 from qwenperf.service.files import Files
+from qwenperf.service.readiness import Readiness
 from qwenperf.service.settings import ServiceSettings
 from qwenperf.service.viewers.viewers import Viewers
 
@@ -31,6 +32,7 @@ class Service:
     clock: Callable[[], int] = now_us
     counters: Counters = field(default_factory=Counters)
     viewers: Viewers = field(default_factory=Viewers)
+    readiness: Readiness = field(default_factory=Readiness)
 
 
 def service_of(request: HTTPConnection) -> Service:

@@ -41,11 +41,13 @@ def away():
 def test_probes_are_counted_by_what_they_were_told(shared, monkeypatch):
     """An operator sees from when on a service was not ready; a bug is an answer, too."""
     with shared.client("") as http:
+        shared.service.readiness.forget()
         assert more(http, lambda: [http.get("/healthz"), http.get("/healthz"), http.get("/readyz")]) == {
             ("GET", "/healthz", "200"): 2,
             ("GET", "/readyz", "200"): 1,
         }
         monkeypatch.setattr(shared.service.files, "check", away)
+        shared.service.readiness.forget()
         with shared.client("") as other:  # its connection ends with a bug
             assert more(http, lambda: other.get("/readyz")) == {("GET", "/readyz", "500"): 1}
 

@@ -29,6 +29,7 @@ def test_a_file_store_that_refuses_is_told_and_the_upload_goes_on_later(client, 
     assert client.get("/healthz").status_code == 200
     assert client.get(place).json()["offset"] == 0
     files.unlink()
+    server.service.readiness.forget()
     assert client.patch(place, content=data, headers={"Upload-Offset": "0"}).json()["complete"]
     assert client.get("/api/v1/projects/demo/runs/run-000001/files/a.pb").content == data
     assert client.get("/readyz").status_code == 200
@@ -36,7 +37,7 @@ def test_a_file_store_that_refuses_is_told_and_the_upload_goes_on_later(client, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_a_database_that_went_away_and_came_back_is_used_again(client, cluster, documents):
+def test_a_database_that_went_away_and_came_back_is_used_again(client, server, cluster, documents):
     """It crashes under a running service: 503 meanwhile, and afterwards every run that was acknowledged."""
     client.post("/api/v1/projects/demo/runs", json=documents.run(1)).raise_for_status()
     cluster.stop()
@@ -50,6 +51,7 @@ def test_a_database_that_went_away_and_came_back_is_used_again(client, cluster, 
     client.post("/api/v1/projects/demo/runs", json=documents.run(3)).raise_for_status()
     found = client.get("/api/v1/projects/demo/runs").json()["runs"]
     assert [row["run"] for row in found] == ["run-000003", "run-000001"]
+    server.service.readiness.forget()
     assert client.get("/readyz").status_code == 200
 
 

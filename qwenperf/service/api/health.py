@@ -14,7 +14,7 @@ from qwenperf.service.api import shapes
 from qwenperf.service.auth import identify
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.db.tables import alerts, files, projects, runs, series, uploads
-from qwenperf.service.db.upgrade import check_version
+from qwenperf.service.db.upgrade import check_serving
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SIZES = (
@@ -28,11 +28,15 @@ async def alive(request: Request) -> Response:  # noqa: ARG001  (a handler's sig
 
 
 def ready(request: Request) -> Response:
-    """Say that database and files answer, and that the tables are those of this version."""
+    """Say that database and files answer, and that the tables are ones that this version works with."""
     service = service_of(request)
-    with service.database.read() as connection:
-        check_version(connection)
-    service.files.check()
+
+    def look() -> None:
+        with service.database.read() as connection:
+            check_serving(connection)
+        service.files.check()
+
+    service.readiness.ask(look)
     return shapes.answer({"status": "ready"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from starlette.middleware import Middleware
@@ -16,8 +17,10 @@ from qwenperf.service.auth.sessions import secure
 from qwenperf.service.context import Service
 from qwenperf.service.settings import ServiceSettings
 
-_UNCOUNTED = ("/static/", "/healthz", "/readyz")
-"""Probes must not be turned away, and a page's own files belong to the page."""
+_UNCOUNTED = re.compile(r"/static/.*|/healthz", re.DOTALL)
+"""What says that the process lives must not be turned away, and a page's own files belong to the page."""
+
+_PROBE = "/readyz"
 
 
 class RateLimits:
@@ -36,7 +39,7 @@ class RateLimits:
         """Answer 429, or as the application does."""
         if scope["type"] == "http":
             scope.setdefault("state", {})["limiter"] = self._limiter
-            wait_s = 0 if scope["path"].startswith(_UNCOUNTED) else self._wait_s(HTTPConnection(scope))
+            wait_s = 0 if _UNCOUNTED.fullmatch(scope["path"]) else self._wait_s(HTTPConnection(scope))
             if wait_s:
                 await _turned_away(scope["path"], wait_s)(scope, receive, send)
                 return
@@ -47,6 +50,8 @@ class RateLimits:
         if caller and self._limiter.knows(caller):
             return self._limiter.take(caller, self._known)
         kind = "unproven" if caller else "address"
+        if connection.scope["path"] == _PROBE:
+            kind = "probe"  # counted apart: who reads pages at that address must not make the service look away
         return self._limiter.take(f"{kind} {address_of(connection, self._settings)}", self._stranger)
 
 

@@ -74,6 +74,20 @@ def check_version(connection: Connection) -> None:
         )
 
 
+def check_serving(connection: Connection) -> None:
+    """Refuse a database that a process which has begun to serve cannot go on with.
+
+    One that a later version has upgraded meanwhile is none of these: migrations add, and rows of the version before
+    them stay right, so that processes of both answer until the last of the old ones is replaced.
+
+    Raises:
+      UsageError: it has no tables, or lacks migrations.
+    """
+    seen = version(connection)
+    if seen is None or seen in _known():
+        check_version(connection)
+
+
 @cache
 def _known() -> frozenset[str]:
     return frozenset(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())

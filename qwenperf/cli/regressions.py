@@ -63,7 +63,7 @@ def command(ctx: click.Context, /, *, debug: bool, **asked: Any) -> int:  # noqa
 def accept_command(name: str, reason: str, *, store_url: str | None, as_json: bool, debug: bool) -> int:  # noqa: ARG001
     """Accept the regression NAME: what follows is compared with its level.
 
-    Where NAME is a case, or a pattern of cases, that none of its runs comes any more is accepted until one comes.
+    Where NAME is a case or a pattern of cases, accept that these are measured no more, until one is.
     """
     from qwenperf.cli.regressions_find import alone, read_known
 

@@ -1,5 +1,6 @@
 """What every test runs under: the CPU, strict promotion, checked shapes, and a marker for timed tests."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -48,6 +49,8 @@ PLAIN = "--xla_cpu_use_fusion_emitters=false"
 
 A process ends over a flag that it does not know, and JAX of Python 3.12 and later knows this one no more.
 """
+WHOLE = "--xla_cpu_parallel_codegen_split_count=1"
+"""Takes a third off what is left: a program that is cut into parts for several cores is compiled part by part."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,6 +68,12 @@ def pytest_configure(config: pytest.Config) -> None:
         compile_quickly()
 
 
+def pytest_collection_finish() -> None:
+    """Spare the collector of garbage what all tests keep, which it would look through again in each of them."""
+    gc.collect()
+    gc.freeze()
+
+
 def measure_beside_others(config: pytest.Config) -> None:
     """Give this process a lock on measuring of its own: workers side by side measure, and nobody believes the times."""
     folder = tempfile.TemporaryDirectory(prefix="qwenperf-lock-")
@@ -78,7 +87,7 @@ def compile_quickly() -> None:
     What is asked about flags, environments and saved programs is asked of the environment, which stays as it was.
     """
     before = os.environ.get("XLA_FLAGS")
-    flags = (before, QUICK, PLAIN if version("jaxlib").startswith("0.10.") else None)
+    flags = (before, QUICK, *((PLAIN, WHOLE) if version("jaxlib").startswith("0.10.") else ()))
     os.environ["XLA_FLAGS"] = " ".join(filter(None, flags))
     import jax
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from qwenperf.service.db import gate_alerts
 from qwenperf.service.db.tables import alerts
 from qwenperf.service.judging_runs import judge_arrived
 
@@ -12,11 +13,14 @@ ELSEWHERE = {"platform": "cpu", "cpu_model": "another", "cores": 2}
 def send(project, documents):
     """Sends a run whose gates say what is asked for, judges it, and returns what waits for an answer."""
 
-    def work(number, outcome="pass", *, judge=True, query=None, **more):
+    def work(number, outcome="pass", *, judge=True, query=None, broken=False, **more):
         document = documents.run(number, **more)
         for case in document["cases"]:
-            said = outcome if isinstance(outcome, str) else outcome[case["id"]]
-            case["verdicts"] = [{"gate": "shapes", "outcome": said, "summary": f"{number} compiles after warm-up"}]
+            said = outcome if isinstance(outcome, str | None) else outcome[case["id"]]
+            told = {"gate": "shapes", "outcome": said, "summary": f"{number} compiles after warm-up"}
+            case["verdicts"] = [told] if said else []
+            if broken:
+                case |= {"status": "failed", "error": "out of memory", "metrics": {}}
         project.ask("POST", "/runs", 201, json=document, params=query or {})
         while judge and judge_arrived(project.server.service):
             pass
@@ -101,3 +105,41 @@ def test_what_somebody_dismissed_stays_so_until_the_gate_is_kept(project, send):
     assert send(3, "fail") == {}
     assert send(4) == {}
     assert send(5, "fail")["tiny/cached"]["run"] == "run-000005"
+
+
+def test_a_gate_of_a_case_that_was_removed_is_over_with_a_word(project, send):
+    """Told by two whole runs of its suite: one alone may be of chosen cases, and a broken case has no verdict."""
+    both = {"a": "fail", "b": "pass"}
+    send(1, both, cases=("a", "b"))
+    assert set(send(2, both, cases=("a", "b"))) == {"a"}
+    assert set(send(3, cases=("b",))) == {"a"}
+    assert set(send(4, both, cases=("a", "b"))) == {"a"}
+    assert set(send(5, cases=("b",))) == {"a"}
+    assert set(send(6, cases=("c",))) == {"a"}, "another part of the suite"
+    assert send(7, cases=("b",)) == {}
+    (alert,) = project.get("/alerts")["alerts"]
+    assert alert["state"] == "resolved"
+    assert alert["summary"] == "shapes is checked no more: neither run run-000007 nor the one before has it"
+
+
+def test_a_gate_that_is_checked_no_more_is_over_and_one_of_a_broken_case_is_not(send):
+    """A case that is measured and not judged has lost its budget; one that cannot run has lost nothing."""
+    send(1, "fail")
+    assert len(send(2, None, broken=True)) == len(send(3, None, broken=True)) == 1
+    assert len(send(4, None)) == 1
+    assert send(5, None) == {}
+
+
+def test_an_answer_given_while_a_run_is_looked_at_stays(project, send, monkeypatch):
+    """What was read before is no reason to say otherwise."""
+    send(1, "fail")
+    read = gate_alerts._current
+
+    def late(connection, run):
+        found = read(connection, run)
+        connection.execute(alerts.update().where(alerts.c.project_id == project.row.id).values(state="dismissed"))
+        return found
+
+    monkeypatch.setattr(gate_alerts, "_current", late)
+    assert send(2, "fail") == {}
+    assert [one["state"] for one in project.get("/alerts")["alerts"]] == ["dismissed"]

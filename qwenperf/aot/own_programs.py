@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
 
 from qwenperf.aot.ids import PROGRAMS
@@ -77,21 +77,19 @@ def own_program(case: Case, program: str, make: Make) -> OwnProgram:
 def _request(make: Make, model: str, engine: str, sizes: tuple[int, int, int, str], seed: int) -> _Traced:
     """Trace a request: with shapes for weights, or with the model's own where those do not do."""
     batch, prompt, capacity, dtype = sizes
-    shapes = (jax.ShapeDtypeStruct((batch, prompt), np.int32), jax.ShapeDtypeStruct((batch,), np.int32))
+    # Numbers, for somebody may look at a prompt; what is computed from them is traced all the same.
+    tokens = jnp.zeros((batch, prompt), jnp.int32), jnp.zeros((batch,), jnp.int32)
     abstract = abstract_model(model, dtype)
-
-    def whole(params: Any, tokens_BT: Any, token_B: Any) -> Any:
-        return _steps(make(engine, replace(abstract, params=params), capacity), tokens_BT, token_B)
-
     try:
-        return _Traced(request=jax.make_jaxpr(whole)(abstract.params, *shapes))
+        whole = jax.make_jaxpr(lambda params: _steps(make(engine, replace(abstract, params=params), capacity), *tokens))
+        return _Traced(request=whole(abstract.params))
     except Exception as error:
         if not _is_of_its_code(error):
             raise
         first = _in_a_line(error)
     made = make(engine, load_model(model, dtype, seed=seed), capacity)
     try:
-        request = jax.make_jaxpr(lambda *tokens: _steps(made, *tokens))(*shapes)
+        request = jax.make_jaxpr(lambda: _steps(made, *tokens))()
     except QwenperfError:
         raise
     except Exception as error:

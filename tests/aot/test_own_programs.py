@@ -117,6 +117,11 @@ def test_a_program_that_was_compiled_before_is_known(case, cpu, tmp_path):
     assert "remembered" not in compiled(replace(case, workload=replace(case.workload, batch=1))).extra
 
 
+def test_an_engine_may_look_at_its_prompt(case):
+    """Many check it on the host."""
+    assert own_program(case, "prefill", made_by(looking_at_tokens)).findings == ()
+
+
 def test_no_weight_is_made_for_an_engine_that_takes_shapes(case):
     """A model that fits no memory here is compiled as well."""
     seen = []
@@ -145,6 +150,18 @@ def unjitted(model, capacity):
     return partial(prefill, params, capacity=capacity), partial(step, params)
 
 
+def looking_at_tokens(model, capacity):
+    """A prefill that refuses what is no token."""
+    first, second = pair(model, capacity)
+
+    def checked(tokens):
+        if not (np.asarray(tokens) < 256).all():
+            raise ValueError("no such token")
+        return first(tokens)
+
+    return checked, second
+
+
 def in_parts(model, capacity):
     """A step of which each product is a jitted function."""
     params, product = weights(model), jax.jit(lambda one, other: one @ other)
@@ -159,8 +176,14 @@ def in_parts(model, capacity):
 
 
 def of_numbers(model, capacity):
+    """A step that looks at what it has computed."""
     first, second = pair(model, capacity)
-    return lambda tokens: first(np.asarray(tokens)), second
+
+    def step(token, state):
+        logits, state = second(token, state)
+        return logits if np.isfinite(np.asarray(logits)).all() else None, state
+
+    return first, step
 
 
 @pytest.mark.parametrize(

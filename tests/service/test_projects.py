@@ -11,6 +11,7 @@ from sqlalchemy import insert, update
 from qwenperf.service import jobs
 from qwenperf.service.db.tables import runs, tokens
 from qwenperf.service.jobs import sweep
+from qwenperf.service.judging_runs import judge_arrived
 
 
 def test_a_project_is_made_once_and_changed_by_name(project):
@@ -126,7 +127,7 @@ def test_an_export_holds_no_connection_while_its_reader_is_slow_or_gone(project,
 
 def test_a_bug_is_answered_with_the_headers_of_every_answer(project, shared, monkeypatch):
     """In JSON, without a word of what broke."""
-    monkeypatch.setattr("qwenperf.service.api.projects.shapes.project", lambda _: 1 / 0)
+    monkeypatch.setattr("qwenperf.service.api.projects.shapes.project_in_full", lambda _: 1 / 0)
     with shared.client() as http:
         answer = http.get(project.path)
     assert (answer.status_code, answer.json()["error"]) == (500, "internal error.")
@@ -149,8 +150,36 @@ def test_an_export_holds_everything_and_says_that_it_is_whole(project, documents
     project.post("/comparisons", documents.comparison())
     project.post("/accepted", {"case": "tiny/cached", "metric": "tpot_s", "run": "run-000001", "reason": "known"})
     lines = [json.loads(line) for line in project.ask("GET", "/export", 200).text.splitlines()]
-    assert [line["type"] for line in lines] == ["project", "run", "run", "run", "comparison", "accepted", "end"]
+    types = [line["type"] for line in lines]
+    assert types == ["project", "run", "run", "run", "comparison", "accepted", "change", "change", "end"]
     assert [line["record"] for line in lines if line["type"] == "run"] == sent
+    assert lines[-1]["entries"] == len(lines) - 1
+
+
+def test_an_export_has_what_is_in_no_record(project, shared, documents):
+    """Budgets and what they said of a run, which gate fails where, and for those who manage it who changed what."""
+    budgets = {"*": {"tpot_s": {"max": 0.5}}}
+    project.ask("PATCH", "", 200, json={"budgets": budgets, "public": True})
+    for number in range(2):
+        project.post("/runs", documents.run(number))
+    while judge_arrived(shared.service):
+        pass
+    lines = [json.loads(line) for line in project.ask("GET", "/export", 200).text.splitlines()]
+    by_type = {line["type"]: line for line in lines}
+    run = project.get("/runs/run-000001")
+    assert by_type["project"]["budgets"] == budgets == project.get("")["budgets"]
+    assert by_type["run"]["verdicts"] == run["verdicts"]
+    assert "fail" in {one["outcome"] for one in run["verdicts"]}
+    alert = by_type["alert"]
+    assert (alert["kind"], alert["environment"]) == ("gate", run["environment"])
+    assert alert["environment"] == project.get("/alerts")["alerts"][0]["environment"]
+    changes = project.get("/audit")["audit"]
+    assert [
+        {key: one for key, one in line.items() if key != "type"} for line in lines if line["type"] == "change"
+    ] == changes
+    with shared.client("") as stranger:
+        seen = [json.loads(line) for line in stranger.get(f"{project.path}/export").text.splitlines()]
+    assert [line["type"] for line in seen] == [line["type"] for line in lines if line["type"] != "change"]
     assert lines[-1]["entries"] == len(lines) - 1
 
 

@@ -23,7 +23,7 @@ async def create(request: Request) -> Response:
 
     def make() -> Response:
         row = create_project(service_of(request), identity, object_of(data, FIELDS))
-        return shapes.answer(shapes.project(row), 201, {"Location": f"/api/v1/projects/{row.name}"})
+        return shapes.answer(shapes.project_in_full(row), 201, {"Location": f"/api/v1/projects/{row.name}"})
 
     return await run_in_threadpool(make)
 
@@ -40,7 +40,7 @@ def show(request: Request) -> Response:
     """Show a project."""
     with service_of(request).database.read() as connection:
         _, row = project_for(request, connection, "read")
-    return shapes.answer(shapes.project(row))
+    return shapes.answer(shapes.project_in_full(row))
 
 
 async def change(request: Request) -> Response:
@@ -53,6 +53,6 @@ async def change(request: Request) -> Response:
             identity, row = project_for(request, connection, "admin")
         change_project(service, identity, row, object_of(data, FIELDS[1:]))
         with service.database.read() as connection:
-            return shapes.answer(shapes.project(project_for(request, connection, "read")[1]))
+            return shapes.answer(shapes.project_in_full(project_for(request, connection, "read")[1]))
 
     return await run_in_threadpool(work)

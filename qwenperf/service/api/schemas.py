@@ -34,14 +34,18 @@ _COMPARISON: dict[str, Any] = {
     "cases": whole(), "created_at": _TIME, "received_at": _TIME, "pushed_by": text(),
 }  # fmt: skip
 
+_PROJECT: dict[str, Any] = {
+    "project": text(), "title": text(), "public": flag(), "quota_bytes": whole(), "used_bytes": whole(),
+    "retention_days": maybe(whole()), "owner": text(), "repository": text(), "default_branch": text(),
+    "created_at": _TIME,
+}  # fmt: skip
+_BUDGETS = {"type": "object", "description": "The table [tool.qwenperf.budgets], by which runs are judged."}
+
 SCHEMAS: dict[str, dict[str, Any]] = {
     "Problem": thing(error=text("What was wrong."), advice=text("What to do.")),
     "Status": thing(status=text()),
-    "Project": thing(
-        project=text(), title=text(), public=flag(), quota_bytes=whole(), used_bytes=whole(),
-        retention_days=maybe(whole()), owner=text(), repository=text(), default_branch=text(),
-        created_at=_TIME,
-    ),
+    "Project": thing(**_PROJECT),
+    "ProjectInFull": thing(**_PROJECT, budgets=_BUDGETS),
     "Received": thing(
         records=many(thing(
             kind=text(enum=["run", "comparison"]), id=text(), sha256=text("Of the canonical JSON."),
@@ -86,6 +90,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
     "Alert": thing(
         case=maybe(text()), metric=maybe(text()), kind=text(), gate=text("That fails, or nothing."),
+        environment=text("In which a gate fails; nothing for others."),
         state=text(enum=list(STATES)), family=text(), owner=text(), run=maybe(text()), at=_TIME,
         before=maybe(real()), after=maybe(real()), ratio=maybe(real()), summary=text(), created_at=_TIME,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,6 +43,11 @@ def project(row: Row[Any]) -> Json:
         "default_branch": row.default_branch,
         "created_at": iso(row.created_at),
     }
+
+
+def project_in_full(row: Row[Any]) -> Json:
+    """Return a project with the budgets that judge its runs: whoever sees their verdicts may see these."""
+    return project(row) | {"budgets": json.loads(row.budgets) if row.budgets else {}}
 
 
 def run(row: Row[Any]) -> Json:
@@ -174,6 +180,7 @@ def alert(row: Row[Any]) -> Json:
         "metric": row.metric,
         "kind": row.kind,
         "gate": row.gate,
+        "environment": row.environment,
         "state": row.state,
         "family": row.family,
         "owner": row.owner,

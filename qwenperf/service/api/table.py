@@ -93,16 +93,16 @@ OPERATIONS = (
     ),
     Operation(
         id="createProject", method="POST", path=_PROJECTS, handler=projects.create, about="Make a project.",
-        scope="admin", body=_NEW_PROJECT, answers={201: named("Project")}, problems=(409, 413, 415, 422),
+        scope="admin", body=_NEW_PROJECT, answers={201: named("ProjectInFull")}, problems=(409, 413, 415, 422),
     ),
     Operation(
-        id="getProject", method="GET", path=_PROJECT, handler=projects.show, about="One project.", scope="read",
-        answers={200: named("Project")},
+        id="getProject", method="GET", path=_PROJECT, handler=projects.show, scope="read",
+        about="One project, with its budgets.", answers={200: named("ProjectInFull")},
     ),
     Operation(
         id="changeProject", method="PATCH", path=_PROJECT, handler=projects.change, scope="admin",
         about="Change title, visibility, quota, retention, owner, repository, default branch or budgets.",
-        body=thing(_OPTIONAL), answers={200: named("Project")}, problems=(413, 415, 422),
+        body=thing(_OPTIONAL), answers={200: named("ProjectInFull")}, problems=(413, 415, 422),
     ),
     Operation(
         id="sendRun", method="POST", path=f"{_PROJECT}/runs", handler=records.send, scope="push", parameters=_SENT,
@@ -219,7 +219,8 @@ OPERATIONS = (
     ),
     Operation(
         id="export", method="GET", path=f"{_PROJECT}/export", handler=export.export, scope="read",
-        about="Everything as JSON lines; the last line has type `end`.", answers={200: "application/x-ndjson"},
+        about="Everything as JSON lines, the audit log for admins only; the last line has type `end`.",
+        answers={200: "application/x-ndjson"},
     ),
     Operation(
         id="alive", method="GET", path="/healthz", handler=health.alive, about="The process answers.",

@@ -12,6 +12,7 @@ from qwenperf.service.auth.identity import Identity
 from qwenperf.service.auth.redaction import redact
 from qwenperf.service.db.tables import audit as table
 from qwenperf.service.db.tables import projects
+from qwenperf.service.times import iso
 
 
 def audit(  # noqa: PLR0917  (who, what, of what, more, when: the order in which it is told)
@@ -38,6 +39,12 @@ def audit(  # noqa: PLR0917  (who, what, of what, more, when: the order in which
         "address": identity.address,
     }
     connection.execute(insert(table).values(values))
+
+
+def told(row: Row[Any]) -> dict[str, Any]:
+    """Return a change of ``recent`` as JSON data."""
+    names = ("id", "actor", "kind", "action", "subject", "address", "project")
+    return {name: getattr(row, name) for name in names} | {"at": iso(row.at), "detail": json.loads(row.detail)}
 
 
 def was_done(connection: Connection, project_id: int, action: str, subject: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sqlalchemy import Row
@@ -154,15 +153,7 @@ def list_audit(request: Request) -> Response:
         rows = audit_log.recent(
             connection, row.id if row else None, limit=min(max(limit, 1), _MOST_AUDITED), before=before or None
         )
-    return bodies.answer(200, {"audit": [_change(one) for one in rows]})
-
-
-def _change(row: Row[Any]) -> dict[str, Any]:
-    names = ("id", "actor", "kind", "action", "subject", "address", "project")
-    return {name: getattr(row, name) for name in names} | {
-        "at": manage.when(row.at),
-        "detail": json.loads(row.detail),
-    }
+    return bodies.answer(200, {"audit": [audit_log.told(one) for one in rows]})
 
 
 def _whole(request: Request, name: str, default: int) -> int:

@@ -30,8 +30,8 @@ def upgrade() -> None:
     _count_points()
     for name, table, columns in _INDEXES:
         op.create_index(name, table, columns)
-    where = sa.text(_NEW_POINTS)
-    op.create_index("series_unjudged", "series", ["id"], sqlite_where=where, postgresql_where=where)
+    if op.get_bind().dialect.name == "sqlite":
+        op.create_index("series_unjudged", "series", ["id"], sqlite_where=sa.text(_NEW_POINTS))
 
 
 def _count_points() -> None:

@@ -6,25 +6,25 @@ to PostgreSQL by a backup and a restore. A backup bears a mark: served as it is,
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from sqlalchemy import Connection, Table, func, insert, select, text
 
-from qwenperf.errors import OutputError, UsageError
+from qwenperf.errors import UsageError
+from qwenperf.service.copying import NO_FILES, copy_files
 from qwenperf.service.db.database import Database
 from qwenperf.service.db.marks import mark_as_backup
 from qwenperf.service.db.projects import charge
-from qwenperf.service.db.tables import files, metadata, runs, sessions, upload_parts, uploads, used_identities
+from qwenperf.service.db.tables import file_holds, metadata, runs, sessions, upload_parts, uploads, used_identities
 from qwenperf.service.db.upgrade import check_version, upgrade
-from qwenperf.service.files import Files
+from qwenperf.service.holding import Hold
 from qwenperf.service.settings import DATABASE_FILE, ServiceSettings
+from qwenperf.service.unfinished import new_folder
 
-_LEFT_OUT = (uploads, upload_parts, sessions, used_identities)
-"""What is under way: it is begun again."""
+_LEFT_OUT = (uploads, upload_parts, sessions, used_identities, file_holds)
+"""What is under way: it is begun again, or nobody's any more."""
 
 _AT_ONCE = 2000
 
@@ -34,7 +34,7 @@ def backup(settings: ServiceSettings, folder: Path, *, with_files: bool = True) 
 
     Raises:
       OutputError: the folder is there already, or cannot be written to.
-      UsageError: the database is of another version, or a file went while it was copied.
+      UsageError: the database is of another version, or a file is missing or damaged.
       ServiceUnavailableError: the database or the files cannot be reached.
     """
     if (
@@ -43,31 +43,22 @@ def backup(settings: ServiceSettings, folder: Path, *, with_files: bool = True) 
         and not settings.database
     ):
         raise UsageError(f"there is no service in {settings.data}.", advice="Give its --data or --database.")
-    unfinished = folder.with_name(f"{folder.name}.unfinished")
-    if folder.exists() or unfinished.exists():
-        raise OutputError(f"{folder if folder.exists() else unfinished} is there already.", advice="Name a new folder.")
-    try:
-        # Hashes of tokens and private runs are in it.
-        unfinished.mkdir(mode=0o700, parents=True)
-    except OSError as error:
-        raise OutputError(f"cannot make {unfinished}: {error.strerror}.") from error
-    copied = ServiceSettings(data=unfinished)
-    upgrade(copied.database_url)
-    source, target = Database(settings.database_url, pool_size=2), Database(copied.database_url, pool_size=2)
-    try:
-        done = _copy(source, target)
-        target.write(mark_as_backup)
-        # Of the rows that were copied, and not of those that are there by now.
-        done |= _copy_files(target, settings, copied) if with_files else _NO_FILES
-    except BaseException:
-        target.close()
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    finally:
-        target.close()
-        source.close()
-    unfinished.rename(folder)
-    return done
+    # Hashes of tokens and private runs are in it.
+    with new_folder(folder) as unfinished:
+        copied = ServiceSettings(data=unfinished)
+        upgrade(copied.database_url)
+        source, target = Database(settings.database_url, pool_size=2), Database(copied.database_url, pool_size=2)
+        try:
+            with source.read() as connection:
+                check_version(connection)
+            if not with_files:
+                return _copy_marked(source, target) | NO_FILES
+            with Hold(source) as hold:
+                # Of the rows that were copied, and not of those that are there by now.
+                return _copy_marked(source, target) | copy_files(target, settings, copied, hold.go_on)
+        finally:
+            target.close()
+            source.close()
 
 
 def restore(settings: ServiceSettings, folder: Path) -> dict[str, int]:
@@ -88,14 +79,11 @@ def restore(settings: ServiceSettings, folder: Path) -> dict[str, int]:
     try:
         _check_empty(target)
         # Files first: what the database names is there.
-        held = _copy_files(source, saved, settings)
+        held = copy_files(source, saved, settings, lambda: None)
         return _copy(source, target) | held
     finally:
         target.close()
         source.close()
-
-
-_NO_FILES = {"files": 0, "file_bytes": 0}
 
 
 def _check_empty(target: Database) -> None:
@@ -107,6 +95,13 @@ def _check_empty(target: Database) -> None:
         ]
     if filled:
         raise UsageError(f"the service has data already, in {', '.join(filled[:5])}.", advice="Restore into a new one.")
+
+
+def _copy_marked(source: Database, target: Database) -> dict[str, int]:
+    """Copy every row into a backup, which says that it is one."""
+    done = _copy(source, target)
+    target.write(mark_as_backup)
+    return done
 
 
 def _copy(source: Database, target: Database) -> dict[str, int]:
@@ -145,43 +140,3 @@ def _go_on_counting(writing: Connection, table: Table) -> None:
     if largest is not None:
         sequence = text("SELECT setval(pg_get_serial_sequence(:name, 'id'), :largest)")
         writing.execute(sequence, {"name": table.name, "largest": largest})
-
-
-def _copy_files(source: Database, settings: ServiceSettings, other: ServiceSettings) -> dict[str, int]:
-    reading, writing = (Files(one.files_url, one.files_options) for one in (settings, other))
-    count = size = 0
-    with source.read() as connection:
-        query = select(files.c.project_id, files.c.name, files.c.size, files.c.sha256)
-        rows = connection.execute(query).all()
-    for row in rows:
-        blocks = _Blocks(reading.read(row.project_id, row.name))
-        try:
-            writing.keep(row.project_id, row.name, cast("IO[bytes]", blocks))
-        except FileNotFoundError as error:
-            advice = "Did retention remove it meanwhile? Try again."
-            raise UsageError(f"the file {row.name} is missing.", advice=advice) from error
-        if (blocks.size, blocks.sha256) != (row.size, row.sha256):
-            raise UsageError(f"the file {row.name} is damaged: its content is not what its name says.")
-        count, size = count + 1, size + row.size
-    return {"files": count, "file_bytes": size}
-
-
-class _Blocks:
-    """Blocks as a file that is read once; afterwards it knows how much there was, and its SHA-256."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-        self._hash = hashlib.sha256()
-        self.size = 0
-
-    @property
-    def sha256(self) -> str:
-        """Of all that was read."""
-        return self._hash.hexdigest()
-
-    def read(self, _size: int) -> bytes:
-        """Return the next block, or nothing at the end."""
-        block = next(self._blocks, b"")
-        self._hash.update(block)
-        self.size += len(block)
-        return block

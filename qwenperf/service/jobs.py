@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row
 from qwenperf.errors import QwenperfError
 from qwenperf.service.bugs import Told
 from qwenperf.service.context import Service
-from qwenperf.service.db import files, notices, projects, retention, uploads
+from qwenperf.service.db import files, holds, notices, projects, retention, uploads
 from qwenperf.service.times import DAY_US, SECOND_US
 
 _LOG = logging.getLogger("qwenperf.service")
@@ -171,13 +171,15 @@ def _drop_orphans(service: Service) -> None:
 def _drop_files(service: Service, project_id: int) -> None:
     """Remove content that no record names: first from the database, so that a file there is always whole.
 
-    There its name is kept until it is gone: whoever ends in between leaves the rest to the next round.
+    There its name is kept until it is gone: whoever ends in between leaves the rest to the next round, as does whoever
+    finds that somebody copies files.
     """
     database = service.database
     while True:
         database.write(lambda connection: files.drop_unnamed(connection, project_id))
         with database.read() as connection:
-            names = files.going(connection, project_id)
+            # In one moment: what is going now is named by no copy that is begun later.
+            names = () if holds.are_held(connection, service.clock()) else files.going(connection, project_id)
         if not names:
             return
         for name in names:

@@ -3,6 +3,8 @@
 import hashlib
 import importlib.util
 import re
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +16,14 @@ from qwenperf.errors import OutputError, UsageError
 from qwenperf.service import backup as module
 from qwenperf.service.app import make_service
 from qwenperf.service.backup import backup, restore
-from qwenperf.service.db import comparisons, files, projects, runs, series
+from qwenperf.service.db import comparisons, files, holds, projects, runs, series
 from qwenperf.service.db.database import Database
 from qwenperf.service.db.tables import metadata
-from qwenperf.service.jobs import expire
+from qwenperf.service.holding import Hold
+from qwenperf.service.jobs import expire, sweep
 from qwenperf.service.settings import ServiceSettings
+from qwenperf.service.times import SECOND_US
+from qwenperf.service.unfinished import new_folder
 
 TRACE = b"trace" * 100
 
@@ -189,19 +194,90 @@ def test_a_damaged_or_missing_file_is_told_and_not_restored(settings, tmp_path):
         restore(ServiceSettings(data=tmp_path / "two"), tmp_path / "saved")
 
 
-def test_a_file_that_retention_took_meanwhile_fails_the_backup(filled, server, settings, tmp_path, monkeypatch):
-    """It is told, and nothing half is left; the files are those of the rows that were copied."""
-    assert filled.get("/readyz").status_code == 200
-    copy = module._copy
+def swept_between(server, monkeypatch, ahead_s=0):
+    """Let retention take all there is between a backup's rows and its files, so long after; return the file's place."""
+    copy, service = module._copy, server.service
+    (file,) = (one for one in contents(service) if one.read_bytes() == TRACE)
 
     def copied(*both):
         done = copy(*both)
-        with server.service.database.read() as connection:
+        with service.database.read() as connection:
             number = projects.by_name(connection, "demo").id
-        expire(server.service, number, server.service.clock())
+        late = replace(service, clock=lambda: service.clock() + ahead_s * SECOND_US)
+        assert expire(late, number, late.clock()) > 0
         return done
 
     monkeypatch.setattr(module, "_copy", copied)
+    return file
+
+
+def contents(service):
+    """Return the files in the file store of a service."""
+    return [one for one in Path(service.files._root, "files").rglob("*") if one.is_file()]
+
+
+def test_a_backup_has_the_files_of_its_moment_though_retention_goes_on(filled, server, settings, tmp_path, monkeypatch):
+    """They stay until it is done, and go with the next round."""
+    assert filled.get("/readyz").status_code == 200
+    before, file = look(settings), swept_between(server, monkeypatch)
+    assert backup(settings, tmp_path / "saved")["files"] == 1
+    assert look(ServiceSettings(data=tmp_path / "saved")) == before
+    assert file.exists()
+    sweep(server.service)
+    assert not file.exists()
+
+
+def test_a_backup_keeps_files_for_an_hour_where_it_was_killed(filled, server, settings, tmp_path, monkeypatch):
+    """Or where it stands still: then a missing file is told, and nothing half is left."""
+    assert filled.get("/readyz").status_code == 200
+    file = swept_between(server, monkeypatch, ahead_s=3601)
     with pytest.raises(UsageError, match="missing"):
         backup(settings, tmp_path / "saved")
+    assert not file.exists()
     assert not list(tmp_path.glob("saved*"))
+
+
+def test_a_hold_is_put_off_as_long_as_somebody_copies(database_url):
+    """However long one file takes; and it ends with the block."""
+    now = [1_000_000]
+    database = Database(database_url, pool_size=2)
+
+    def is_held():
+        with database.read() as connection:
+            return holds.are_held(connection, now[0])
+
+    try:
+        with Hold(database, clock=lambda: now[0]) as hold:
+            for _ in range(9):
+                now[0] += 600 * SECOND_US
+                hold.go_on()
+                assert is_held()
+            now[0] += 3601 * SECOND_US
+            assert not is_held()
+            hold.go_on()
+            assert is_held()
+        assert not is_held()
+    finally:
+        database.close()
+
+
+def test_what_a_killed_backup_left_is_begun_anew(tmp_path):
+    """Nobody has to remove it by hand; what is being written, or is no such thing, stays."""
+    command = """
+import os, sys, pathlib
+from qwenperf.service.unfinished import new_folder
+with new_folder(pathlib.Path(sys.argv[1])) as folder:
+    (folder / "half").write_text("x")
+    os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", command, tmp_path / "saved"], check=False)
+    assert (tmp_path / "saved.unfinished" / "half").exists()
+    with new_folder(tmp_path / "saved") as folder:
+        assert not (folder / "half").exists()
+        (folder / "whole").write_text("x")
+        with pytest.raises(OutputError, match="another process"), new_folder(tmp_path / "saved"):
+            pass
+    assert [one.name for one in (tmp_path / "saved").iterdir()] == ["whole"]
+    (tmp_path / "mine.unfinished").mkdir()
+    with pytest.raises(OutputError, match="there already"), new_folder(tmp_path / "mine"):
+        pass

@@ -36,9 +36,14 @@ def names(database):
 
 
 def test_migrations_make_the_tables_that_the_code_knows(database):
-    """Column by column, index by index: neither is changed without the other."""
+    """Column by column, index by index: neither is changed without the other. One index is SQLite's alone."""
+
+    def belongs(_, name, kind, *__):
+        return database.is_sqlite or (kind, name) != ("index", "series_unjudged")
+
+    opts = {"compare_type": True, "compare_server_default": False, "include_object": belongs}
     with database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": False})
+        context = MigrationContext.configure(connection, opts=opts)
         assert compare_metadata(context, metadata) == []
         assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
 
@@ -54,6 +59,8 @@ ASKED = [
 @pytest.mark.parametrize(("ask", "index"), ASKED)
 def test_what_is_asked_all_the_time_reads_an_index_and_no_whole_table(database, ask, index):
     """Four times a second, by each page, or for each token that goes."""
+    if index == "series_unjudged" and not database.is_sqlite:
+        index = "series_pkey"  # in order, so that whoever wants ten stops at ten
     asked = []
 
     def plan(_connection, _cursor, statement, parameters, *_):

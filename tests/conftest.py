@@ -82,13 +82,12 @@ def measure_beside_others(config: pytest.Config) -> None:
 
 
 def compile_quickly() -> None:
-    """Start JAX in this process, and in none of its children, with flags of our own: XLA reads its flags once.
+    """Start JAX in this process, and in no child that does not ask for it, with flags of our own: XLA reads them once.
 
     What is asked about flags, environments and saved programs is asked of the environment, which stays as it was.
     """
     before = os.environ.get("XLA_FLAGS")
-    flags = (before, QUICK, *((PLAIN, WHOLE) if version("jaxlib").startswith("0.10.") else ()))
-    os.environ["XLA_FLAGS"] = " ".join(filter(None, flags))
+    os.environ["XLA_FLAGS"] = quick_flags()
     import jax
 
     jax.devices()
@@ -96,6 +95,12 @@ def compile_quickly() -> None:
         del os.environ["XLA_FLAGS"]
     else:
         os.environ["XLA_FLAGS"] = before
+
+
+def quick_flags() -> str:
+    """Return the flags of the environment and ours."""
+    ours = (QUICK, PLAIN, WHOLE) if version("jaxlib").startswith("0.10.") else (QUICK,)
+    return " ".join(filter(None, (os.environ.get("XLA_FLAGS"), *ours)))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -151,6 +156,12 @@ def measured_beside(
     process.stdout.readline()
     monkeypatch.setenv("QWENPERF_LOCK_WAIT", "0")
     return process
+
+
+@pytest.fixture(scope="session")
+def compiles_quickly() -> dict[str, str]:
+    """The environment of a child that compiles, where no more is asked than that it does."""
+    return {"XLA_FLAGS": quick_flags()}
 
 
 @pytest.fixture(scope="session")

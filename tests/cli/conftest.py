@@ -46,12 +46,12 @@ def environ(**more):
 
 
 @pytest.fixture(scope="session")
-def tiny_run(tmp_path_factory):
+def tiny_run(tmp_path_factory, compiles_quickly):
     """``qwenperf run`` of the tiny model on two rungs, with --json."""
     out = tmp_path_factory.mktemp("runs")
     arguments = ("run", "--model", "tiny", "--engine", "naive", "--engine", "cached", "--prompt-length", 4)
     arguments += ("--new-tokens", 8, "--trials", 3, "--out", out, "--json")
-    done = run(command(*arguments), tmp_path_factory.mktemp("cwd"))
+    done = run(command(*arguments), tmp_path_factory.mktemp("cwd"), **compiles_quickly)
     return Finished(done.returncode, done.stdout, done.stderr, out)
 
 

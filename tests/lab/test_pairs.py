@@ -31,11 +31,11 @@ def make_side(name, **changes):
 
 
 @pytest.fixture(scope="module")
-def again(tmp_path_factory):
+def again(tmp_path_factory, compiles_quickly):
     """Return pairs with two measured: a case that works, one that cannot, and another engine in head."""
     pairs = Pairs(
-        base=make_side("base"),
-        head=make_side("head", engine="cached-host"),
+        base=make_side("base", environ=compiles_quickly),
+        head=make_side("head", engine="cached-host", environ=compiles_quickly),
         cases=(GOOD, TOO_LONG),
         options=OPTIONS,
         logs=tmp_path_factory.mktemp("logs"),

@@ -37,6 +37,16 @@ def environment_key(environment: Json) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
+def incomparable(base: str, head: str) -> str:
+    """Say why times of two environments, given by their keys, do not compare; empty where they do.
+
+    One that nobody knows is like no other.
+    """
+    if not base or not head:
+        return "one of them does not say where it ran"
+    return "" if base == head else "they ran in different environments"
+
+
 def lost_metrics(base: Mapping[str, Metric], head: Mapping[str, Metric]) -> list[str]:
     """Return the deterministic metrics with a direction that only base has."""
     return [name for name, one in base.items() if name not in head and _is_compared(name, one)]

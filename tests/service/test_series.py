@@ -112,6 +112,10 @@ def test_two_runs_are_put_side_by_side_without_a_verdict(project, documents):
     change = {one["metric"]: one["change"] for one in found["metrics"]}
     assert change == {"tpot_s": "worse", "ttft_s": "gone", "decode_tokens_per_s": "new", "weight_bytes": "same"}
     assert not found["comparable"]
+    for number in (3, 4):
+        project.post("/runs", documents.run(number, environment={}))
+    found = project.get("/compare", base="run-000003", head="run-000004")
+    assert (found["comparable"], "does not say where" in found["why"]) == (False, True)
     assert "nosuch" in project.get("/compare", 404, base="nosuch", head="run-000002")["error"]
 
 

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from qwenperf.errors import UsageError
+from qwenperf.gate.differences import incomparable
 from qwenperf.service.api import shapes
 from qwenperf.service.api.asked import project_for, required, text_of, time_of, whole_of
 from qwenperf.service.context import service_of
@@ -79,13 +80,13 @@ def compare(request: Request) -> Response:
         base, head = (_run(connection, project, name) for name in names)
         before, after = (_measured(connection, row) for row in (base, head))
     keys = sorted(before.keys() | after.keys())
-    same = base.environment == head.environment
+    why = incomparable(base.environment, head.environment)
     return shapes.answer(
         {
             "base": shapes.run(base),
             "head": shapes.run(head),
-            "comparable": same,
-            "why": "" if same else "they ran in different environments: timed values say nothing beside each other.",
+            "comparable": not why,
+            "why": why and f"{why}: timed values say nothing beside each other.",
             "metrics": [_beside(before.get(key), after.get(key)) for key in keys],
         }
     )

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from qwenperf import units
 from qwenperf.errors import RecordError
+from qwenperf.gate.differences import incomparable
 from qwenperf.report.html_diff import DiffView, diff_view
 from qwenperf.report.html_facts import Both, both
 from qwenperf.report.html_signs import Sign, of_case
@@ -75,7 +76,7 @@ def show(request: Request) -> Response:
         project=project,
         recent=recent,
         sides=rows,
-        comparable=rows[0].environment == rows[1].environment,
+        incomparable=incomparable(rows[0].environment, rows[1].environment),
         cases=list(paired(base, head)),
         environment=_different(base, head),
         changes=links.changes(project.repository, rows[0].commit, rows[1].commit),

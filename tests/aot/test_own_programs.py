@@ -10,6 +10,7 @@ import pytest
 
 from qwenperf.adapters import as_engine
 from qwenperf.aot.case import compile_case
+from qwenperf.aot.functions import compile_for
 from qwenperf.aot.own_programs import own_program
 from qwenperf.errors import ConfigError, UsageError
 from qwenperf.workloads.case import Case, Workload
@@ -101,6 +102,18 @@ def test_a_step_is_compiled_as_its_author_jitted_it(factory, case, v5e):
     assert record.program.unaliased_donations == ()
     assert record.program.alias_bytes
     assert record.estimate.tokens_per_s > 0
+
+
+def test_it_is_the_program_that_its_jitted_function_has(case, v5e):
+    """What is found by tracing is what ``compile_for`` makes of the function with the same shapes."""
+    found = compile_case(case, "decode_step", v5e, make=made_by(Methods))
+    shape = jax.ShapeDtypeStruct
+    state = {"keys": shape((2, 8, 64), jnp.bfloat16), "length": shape((), jnp.int32)}
+    params, token = {"embed": shape((256, 64), jnp.bfloat16)}, shape((2,), jnp.int32)
+    (direct,) = compile_for(jax.jit(step, donate_argnums=2), params, token, state, targets="v5e-1").cases
+    assert found.program.fingerprint == direct.program.fingerprint
+    assert found.program.flops == direct.program.flops
+    assert {one.path for one in found.arguments} == {one.path for one in direct.arguments}
 
 
 def test_a_step_that_no_longer_donates_says_so(case, cpu):

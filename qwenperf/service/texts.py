@@ -10,6 +10,7 @@ from qwenperf.schema.hints import show
 _PROJECT = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,199}")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_SPACES = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _LINE_BREAKS = re.compile(r"[\t\n]")
 WORDS_LIMIT = 4000
 NAME_LIMIT = 500
@@ -54,6 +55,11 @@ def is_label(text: str) -> bool:
     if not text.strip() or len(text) > NAME_LIMIT or _UNPRINTABLE.search(text) or _LINE_BREAKS.search(text):
         return False
     return text.isascii() or len(text.encode()) <= NAME_BYTES
+
+
+def is_line(text: str) -> bool:
+    """Say whether ``text`` is a line that people type: printable, with spaces of any width."""
+    return _SPACES.sub(" ", text).isprintable()
 
 
 def project_name(text: object) -> str:

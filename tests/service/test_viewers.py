@@ -201,6 +201,16 @@ def test_a_ticket_ends_with_the_token_that_got_it(filled, person):
     assert stranger(filled, place).status_code == 404
 
 
+@pytest.mark.usefixtures("fake")
+def test_a_ticket_ends_with_the_session_that_got_it(filled, person):
+    """Who signs out leaves nothing open behind, and a token that is asked with has no session to end."""
+    http = person(filled.token("read", "demo"))
+    place = start(http)
+    assert stranger(filled, place).status_code == 200
+    assert http.post("/logout", data={"csrf": form_of(http, "/")}).status_code == 303
+    assert stranger(filled, place).status_code == 404
+
+
 QUESTIONS = [
     ("data?run=session-1&tag=trace_viewer&session_path=/", 422), ("runs?run_path=/tmp", 422),
     ("data?run=../../etc&tag=x", 422), ("data?run=session-2&tag=x", 422),

@@ -5,6 +5,7 @@ import importlib.util
 import io
 import re
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,42 @@ def test_a_change_is_accepted_with_a_reason_that_the_series_then_shows(admin):
     assert "longer prompts" in admin.get("/p/demo/alerts?state=accepted")
 
 
+@pytest.mark.parametrize("space", ["\N{NO-BREAK SPACE}", "\N{IDEOGRAPHIC SPACE}", "\N{NARROW NO-BREAK SPACE}"])
+def test_a_change_of_a_name_with_any_space_is_accepted(service, admin, space):
+    """What a push takes, the page can answer; a reason is what people type, in their own writing."""
+    name = f"batch{space}8"
+    one = replace(samples.case(), id=name)
+    record = filled.measured(
+        samples, 1, started=filled.datetime.now(filled.UTC), name=f"space-{ord(space):x}", case=one
+    )
+    run = filled.push(service, "demo", record)
+    form = {"case": name, "metric": "tpot_s", "run": run}
+    admin.send("/p/demo/alerts", "/p/demo/accept", 422, **form, reason="two\nlines")
+    admin.send("/p/demo/alerts", "/p/demo/accept", **form, reason=f"known{space}: new\N{NO-BREAK SPACE}case")
+    assert "new\N{NO-BREAK SPACE}case" in admin.get(links.series("demo", name, "tpot_s"))
+
+
+def test_names_are_found_however_their_letters_are_written(service, browser):
+    """Not only those of one script."""
+    filled.make_project(service, "letters", public=True)
+    one = replace(samples.case(), id="ÄPFEL/größe")
+    filled.push(service, "letters", filled.measured(samples, 1, started=filled.datetime.now(filled.UTC), case=one))
+    for asked in ("ÄPFEL", "äpfel", "Äpfel", "pfel", "GRÖ"):
+        assert "ÄPFEL/größe" in browser.client.get("/p/letters/series", params={"q": asked}).text, asked
+
+
+def test_every_answer_to_an_alert_says_to_which(admin):
+    """To who hears the page as a list of buttons and fields, those of two alerts are two."""
+    for page in ("/p/demo/alerts", links.series("demo", samples.CASE, filled.METRIC)):
+        html = admin.get(page)
+        buttons = [re.sub(r"<[^>]+>", "", one).strip() for one in re.findall(r"<button[^>]*>(.*?)</button>", html)]
+        answers = [one for one in buttons if one.startswith(("Accept", "Dismiss"))]
+        labels = re.findall(r'<label class="unseen" for="reason-\d+">([^<]*)</label>', html)
+        assert any(one.startswith("Accept ") for one in answers), page
+        assert len(set(answers)) == len(answers)
+        assert len(set(labels)) == len(labels) == sum(one.startswith("Accept") for one in answers)
+
+
 def test_static_files_are_served_and_nothing_beside_them(browser):
     for name in ("style.css", "series.js", "report.css", "icon.svg", "vendor/uplot/uPlot.iife.min.js"):
         assert browser.client.get(f"/static/{name}").status_code == 200, name
@@ -233,6 +270,13 @@ def test_a_run_is_one_archive_that_unpacks_to_its_folder(service, browser, tmp_p
     assert upload.status_code in {200, 201, 204}, upload.text
     html = browser.get("/p/demo/runs/run-031")
     assert f"{service.url}/p/demo/runs/run-031/files.tar | tar x" in html
+    before = service.service.settings
+    # As somebody types it: what follows begins with a slash, and two of them lead nowhere.
+    object.__setattr__(service.service, "settings", replace(before, public_url="http://perf.example/"))
+    html, first = browser.get("/p/demo/runs/run-031"), browser.get("/p/empty")
+    object.__setattr__(service.service, "settings", before)
+    assert "http://perf.example/p/demo/runs/run-031/files.tar | tar x" in html
+    assert "http://perf.example/" not in first
     answer = browser.client.get("/p/demo/runs/run-031/files.tar")
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
         archive.extractall(tmp_path, filter="data")

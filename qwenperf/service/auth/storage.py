@@ -110,6 +110,12 @@ def session_token(connection: Connection, secret: str, at: int) -> Row[Any] | No
     return connection.execute(asked).one_or_none()
 
 
+def session_lives(connection: Connection, hashed: str, at: int) -> bool:
+    """Say whether a session has not ended, by the hash of its cookie."""
+    mine = (sessions.c.hash == hashed) & (sessions.c.expires_at > at)
+    return connection.execute(select(sessions.c.id).where(mine)).first() is not None
+
+
 def end_session(connection: Connection, secret: str) -> None:
     """Forget a session."""
     connection.execute(delete(sessions).where(sessions.c.hash == digest(secret)))

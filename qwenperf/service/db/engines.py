@@ -30,12 +30,18 @@ def sqlite_engine(url: str, *, pool_size: int, writes: bool = False) -> Engine:
         for pragma in _pragmas(writes=writes):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
+        # SQLite's own knows letters of ASCII only; people search names in any script.
+        connection.create_function("lower", 1, _lower, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _pragmas(*, writes: bool) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,14 @@ _TOLD = 300
 _MOST_TICKETS = 200
 
 
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """Who got a ticket, and the hash of the session's cookie that it was asked with; empty for a token."""
+
+    identity: Identity
+    session: str
+
+
 class Viewer:
     """A process that shows one run or comparison, and who was let in. ``sessions``: the names of its traces."""
 
@@ -48,7 +57,7 @@ class Viewer:
         """
         self._clock = clock
         self._lock = threading.Lock()
-        self._tickets: OrderedDict[str, Identity] = OrderedDict()
+        self._tickets: OrderedDict[str, Holder] = OrderedDict()
         self._under_way, self._asked_at = 0, clock()
         # For its owner alone: whoever may open the socket may see the traces.
         self._held = folders.make()
@@ -91,17 +100,20 @@ class Viewer:
                 self._under_way -= 1
                 self._asked_at = self._clock()
 
-    def admit(self, identity: Identity) -> str:
-        """Return a new ticket, which is good as long as the viewer runs and ``identity`` may see the record."""
+    def admit(self, identity: Identity, session: str = "") -> str:
+        """Return a new ticket, which is good as long as the viewer runs and ``identity`` may see the record.
+
+        ``session`` is the hash of the session's cookie, where it was one that asked: the ticket is kept with it.
+        """
         ticket = secrets.token_urlsafe(24)
         with self._lock:
             self._asked_at = self._clock()
-            self._tickets[_digest(ticket)] = identity
+            self._tickets[_digest(ticket)] = Holder(identity=identity, session=session)
             while len(self._tickets) > _MOST_TICKETS:
                 self._tickets.popitem(last=False)
         return ticket
 
-    def holder(self, ticket: str) -> Identity | None:
+    def holder(self, ticket: str) -> Holder | None:
         """Return to whom a ticket was given; ``None`` where it is none."""
         with self._lock:
             return self._tickets.get(_digest(ticket))

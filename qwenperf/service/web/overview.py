@@ -18,7 +18,7 @@ from qwenperf.service.context import service_of
 from qwenperf.service.db import alerts, comparisons, projects, runs
 from qwenperf.service.times import DAY_US
 from qwenperf.service.web import queries
-from qwenperf.service.web.pages import SHOWN_ONCE, opened, page
+from qwenperf.service.web.pages import SHOWN_ONCE, address, opened, page
 
 _SLOW, _CHANGED, _STALE, _RECENT = 10, 20, 10, 8
 _STALE_US = 7 * DAY_US
@@ -69,7 +69,7 @@ def overview(request: Request) -> Response:
         recent = comparisons.recent(connection, project.id, limit=_RECENT)
         if newest is None and not recent:
             return page(
-                request, "first_run.html", project=project, token=None, address=_address(request), here="overview"
+                request, "first_run.html", project=project, token=None, address=address(request), here="overview"
             )
         shown = _sections(connection, project.id, newest or 0)
     return page(request, "overview.html", project=project, comparisons=recent, newest=newest, here="overview", **shown)
@@ -131,12 +131,7 @@ def first_token(request: Request, _sent: FormData) -> Response:
         "first_run.html",
         project=project,
         token=made.text,
-        address=_address(request),
+        address=address(request),
         here="overview",
         cache=SHOWN_ONCE,
     )
-
-
-def _address(request: Request) -> str:
-    """Return where ``qwenperf push`` reaches this service."""
-    return service_of(request).settings.public_url or str(request.base_url).rstrip("/")

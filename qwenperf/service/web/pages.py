@@ -20,7 +20,7 @@ from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import service_of
 from qwenperf.service.db import projects
 from qwenperf.service.problems import FieldError
-from qwenperf.service.texts import words
+from qwenperf.service.texts import is_label, is_line, words
 from qwenperf.service.web.templating import environment
 
 SHOWN_ONCE = "no-store"
@@ -84,6 +84,11 @@ def page(
     return response
 
 
+def address(request: Request) -> str:
+    """Return where people and programs reach this service, without a slash at its end."""
+    return (service_of(request).settings.public_url or str(request.base_url)).rstrip("/")
+
+
 def form(work: Callable[[Request, FormData], Response]) -> Callable[[Request], Any]:
     """Return a handler of a form that one of our pages sent; others are refused before ``work`` sees them."""
 
@@ -106,14 +111,15 @@ def back(path: str) -> Response:
 
 
 def line(sent: FormData, name: str, most: int = 200, *, optional: bool = False, exact: bool = False) -> str:
-    """Return a line of a form, without the spaces around it unless it names something ``exact``.
+    """Return a line of a form, without the spaces around it unless it is the ``exact`` name of a case or metric.
 
     Raises:
       FieldError: it lacks, is too long, or holds what is no text.
     """
     found = sent.get(name)
     value = found if exact and isinstance(found, str) else field(sent, name)
-    if (not value and not optional) or len(value) > most or not value.isprintable():
+    taken = is_label(value) if exact and value else is_line(value)
+    if (not value and not optional) or len(value) > most or not taken:
         raise FieldError(name, f"The field {name!r} is no line of {'0' if optional else '1'} to {most} characters.")
     return value
 

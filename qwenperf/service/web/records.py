@@ -26,7 +26,7 @@ from qwenperf.service.problems import Problem
 from qwenperf.service.texts import words
 from qwenperf.service.web import asked, links, viewer
 from qwenperf.service.web.named import Named, kind_of, named
-from qwenperf.service.web.pages import back, field, opened, page
+from qwenperf.service.web.pages import address, back, field, opened, page
 
 _CHART = {"width": WIDTH, "height": HEIGHT}
 
@@ -163,10 +163,9 @@ def _told_github(post: Row[Any] | None, identity: Identity, project: Row[Any]) -
 
 def _commands(request: Request, project: Row[Any], one: Named) -> Iterator[tuple[str, str]]:
     """Yield how traces get into a viewer. They are fetched with a token: whoever may read the page may read them."""
-    server = service_of(request).settings.public_url or str(request.base_url).rstrip("/")
     secret = "" if project.public else ' -H "Authorization: Bearer $QWENPERF_TOKEN"'
     yield (
-        f"curl -sSf{secret} {server}{links.record(one.kind, project.name, one.name)}/files.tar | tar x",
+        f"curl -sSf{secret} {address(request)}{links.record(one.kind, project.name, one.name)}/files.tar | tar x",
         f"fetches the folder of the {one.kind}",
     )
     yield f"qwenperf trace open {shlex.quote(one.name)}", "opens XProf or TensorBoard on it"

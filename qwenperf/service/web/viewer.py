@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -23,13 +23,15 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Send
 from starlette.types import Scope as ASGIScope
 
-from qwenperf.service.auth import still_good
-from qwenperf.service.auth.tokens import Scope
+from qwenperf.service.auth import still_good, storage
+from qwenperf.service.auth.identity import Identity
+from qwenperf.service.auth.sessions import session_secret
+from qwenperf.service.auth.tokens import Scope, digest
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.db import files, projects
 from qwenperf.service.problems import Problem
 from qwenperf.service.settings import ServiceSettings
-from qwenperf.service.viewers.process import PREFIX, Viewer
+from qwenperf.service.viewers.process import PREFIX, Holder, Viewer
 from qwenperf.service.viewers.viewers import installed, key_of
 from qwenperf.service.web import asked, links
 from qwenperf.service.web.named import find, kind_of
@@ -106,7 +108,8 @@ def start(request: Request, _sent: FormData) -> Response:
         told = f"The traces have {byte_count(size)}; {byte_count(MOST_BYTES)} are opened here."
         raise Problem(422, told, f"Open them on your own machine: the page of the {kind} says how.")
     viewer = service.viewers.open(key_of(kind, shown.row), partial(_fill, service, lying), service.settings.viewers)
-    return back(f"{links.record(kind, project.name, shown.name)}/xprof/{viewer.admit(identity)}{PREFIX}/")
+    ticket = viewer.admit(identity, _session(request, identity))
+    return back(f"{links.record(kind, project.name, shown.name)}/xprof/{ticket}{PREFIX}/")
 
 
 def _fill(service: Service, lying: Sequence[Row[Any]], folder: Path) -> None:
@@ -148,10 +151,24 @@ def _admitted(request: Request) -> Viewer:
         shown = find(request, connection, project.id) if project is not None else None
         viewer = service.viewers.find(key_of(shown.kind, shown.row)) if shown is not None else None
         holder = viewer.holder(str(request.path_params["ticket"])) if viewer is not None else None
-        may = holder is not None and project is not None and holder.may(Scope.READ, project.id, public=project.public)
-        if viewer is not None and holder is not None and may and still_good(connection, holder, service.clock()):
-            return viewer
+        if project is not None and viewer is not None and holder is not None:
+            may = holder.identity.may(Scope.READ, project.id, public=project.public)
+            if may and _lives(connection, holder, service.clock()):
+                return viewer
     raise Problem(404, "This viewer has ended.", _AGAIN)
+
+
+def _session(request: Request, identity: Identity) -> str:
+    """Return the hash of the session's cookie, where somebody who signed in asks."""
+    is_session = identity.kind == "session"
+    return digest(session_secret(request, service_of(request).settings)) if is_session else ""
+
+
+def _lives(connection: Connection, holder: Holder, at: int) -> bool:
+    """Say whether what a ticket was asked with is good yet: the token, and the session unless that was no part."""
+    if holder.session and not storage.session_lives(connection, holder.session, at):
+        return False
+    return still_good(connection, holder.identity, at)
 
 
 def _check(path: str, query: Sequence[tuple[str, str]], viewer: Viewer) -> None:

@@ -1,6 +1,8 @@
 """What ``/metrics`` counts of requests: every answer, by the pattern of its address."""
 
 import importlib.util
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,20 @@ def test_what_nothing_takes_is_counted_as_one(shared, method, path, counted):
     """Whatever somebody invents."""
     with shared.client("") as http:
         assert more(http, lambda: http.request(method, path)) == {counted: 1}
+
+
+def test_each_of_several_workers_says_which_it_is(shared):
+    """Any of them answers: sums of two, taken for one, would fall and rise at each question."""
+    with shared.client() as http:
+        assert "worker=" not in http.get("/metrics").text
+        before = shared.service.settings
+        object.__setattr__(shared.service, "settings", replace(before, workers=2))
+        told = http.get("/metrics").text
+        object.__setattr__(shared.service, "settings", before)
+    of_a_process = [line for line in told.splitlines() if line.startswith(("qwenperf_requests_", "qwenperf_peak_"))]
+    assert of_a_process
+    assert all(f'worker="{os.getpid()}"' in line for line in of_a_process)
+    assert not any("worker=" in line for line in told.splitlines() if line.startswith("qwenperf_runs "))
 
 
 def test_callers_that_were_turned_away_are_counted(tmp_path):

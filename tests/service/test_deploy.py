@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import dataclass, field, replace
 
 import httpx
@@ -278,6 +279,28 @@ def test_what_github_needs_is_an_optional_secret(kind, repository, tmp_path, set
     assert settings.github_app_id == variables["QWENPERF_GITHUB_APP_ID"]
     assert settings.github_app_key == str(tmp_path / "app.pem")
     assert settings.github_token == variables["QWENPERF_GITHUB_TOKEN"]
+
+
+def test_the_image_is_made_of_the_package_and_of_nothing_else_that_lies_there(repository):
+    """A layer of an image keeps what was copied into it, keys and data of a service too."""
+    said = [line for line in (repository / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
+    assert said[0] == "*"
+    project = tomllib.loads((repository / "pyproject.toml").read_text())
+    needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    needed |= set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    assert {line[1:] for line in said if line.startswith("!")} == needed
+
+
+def test_the_database_is_asked_where_the_service_asks_it(repository):
+    """While it is made, its socket answers and nobody can connect: what starts then has to find it gone again."""
+    (asked,) = (one["healthcheck"]["test"][1] for one in services(repository) if "postgres" in one.get("image", ""))
+    words = shlex.split(asked)
+    assert words[0] == "pg_isready"
+    assert words[words.index("-h") + 1] == "127.0.0.1"
+
+
+def services(repository):
+    return yaml.safe_load(filled_in((repository / "deploy" / "compose.yaml").read_text()))["services"].values()
 
 
 def test_deployments_use_variables_that_exist(repository):

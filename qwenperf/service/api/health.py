@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from collections.abc import Iterator, Mapping
@@ -46,7 +47,7 @@ def metrics(request: Request) -> Response:
     identity = identify(request)
     sees_all = identity.project_id is None and identity.known
     with service.database.read() as connection:
-        lines = [*_sizes(connection), *_counted(service), *_process()]
+        lines = [*_sizes(connection), *_counted(service), *_process(service)]
         if sees_all:
             lines += [*_used(connection), *_alerts(connection)]
     return PlainTextResponse("\n".join(lines) + "\n", headers={"Content-Type": _TYPE})
@@ -74,24 +75,29 @@ def _alerts(connection: Connection) -> Iterator[str]:
         yield _sample("alerts", {"project": row.name, "state": row.state}, row.number)
 
 
+def _whose(service: Service) -> dict[str, str]:
+    """Return the label of what a process counts for itself: any of several answers, and their sums differ."""
+    return {"worker": str(os.getpid())} if service.settings.workers > 1 else {}
+
+
 def _counted(service: Service) -> Iterator[str]:
-    last = ""
+    last, whose = "", _whose(service)
     for name, labels, value in service.counters.samples():
         if name != last:
             yield f"# TYPE qwenperf_{name}_total counter"
         last = name
-        yield _sample(f"{name}_total", labels, value)
+        yield _sample(f"{name}_total", {**labels, **whose}, value)
 
 
-def _process() -> Iterator[str]:
+def _process(service: Service) -> Iterator[str]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     yield "# TYPE qwenperf_peak_resident_bytes gauge"
-    yield f"qwenperf_peak_resident_bytes {peak}"
+    yield _sample("peak_resident_bytes", _whose(service), peak)
 
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
     written = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"qwenperf_{name}{{{written}}} {round(value)}"
+    return f"qwenperf_{name}{f'{{{written}}}' if written else ''} {round(value)}"
 
 
 def _escaped(text: str) -> str:

@@ -18,13 +18,12 @@ SMALL = ("--model", "tiny", "--prompt-length", 4, "--new-tokens", 4)
 
 
 @pytest.fixture(scope="module")
-def compiled(cli, tmp_path_factory):
+def compiled(cli, tmp_path_factory, compiles_quickly):
     """The tiny model for a chip that is not there and for this CPU, with --json."""
     command, _, run = cli
     folder = tmp_path_factory.mktemp("aot")
-    return run(
-        command("aot", *SMALL, "--target", "v5e-1,cpu", "--out", folder / "out", "--no-remember", "--json"), folder
-    ), folder
+    asked = ("--target", "v5e-1,cpu", "--out", folder / "out", "--no-remember", "--json")
+    return run(command("aot", *SMALL, *asked), folder, **compiles_quickly), folder
 
 
 def test_the_record_is_one_document_on_stdout_and_on_disk(compiled):
@@ -43,12 +42,12 @@ def test_the_record_is_one_document_on_stdout_and_on_disk(compiled):
     assert (file.parent / "logs" / "compiler-1.log").is_file()
 
 
-def test_the_table_says_what_is_an_estimate_and_what_is_missing(cli, tmp_path):
+def test_the_table_says_what_is_an_estimate_and_what_is_missing(cli, tmp_path, compiles_quickly):
     """People read a table a program; a target without a compiler is told there, and ends with 5."""
     command, _, run = cli
     (tmp_path / "budgets.toml").write_text('[tool.qwenperf.budgets."*"]\ncompiles_steady = { max = 0 }\n')
     asked = ("--target", "cpu,cuda", "--operations", 2, "--budgets", "budgets.toml", "--out", tmp_path / "out")
-    done = run(command("aot", *SMALL, *asked), tmp_path)
+    done = run(command("aot", *SMALL, *asked), tmp_path, **compiles_quickly)
     assert done.returncode == 5, done.stderr
     assert "cuda is not available because" in done.stdout
     assert "decode_step" in done.stdout

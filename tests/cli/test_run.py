@@ -173,12 +173,12 @@ def test_weights_that_cannot_be_read_are_one_clear_line(cli, tmp_path):
     assert list((tmp_path / "runs").glob("*")) == []
 
 
-def test_an_engine_of_ones_own_that_is_not_there_leaves_nothing_behind(cli, tmp_path):
+def test_an_engine_of_ones_own_that_is_not_there_leaves_nothing_behind(tmp_path, monkeypatch):
     """Only Python can say that a module is missing, and by then a folder was made: it is gone again."""
-    command, _, run = cli
-    arguments = ("run", "--model", "tiny", "--engine", "no_such_module:make", "--out", tmp_path / "runs", "--json")
-    done = run(command(*arguments), tmp_path)
-    assert done.returncode == 2, done.stderr
+    monkeypatch.chdir(tmp_path)
+    arguments = ["run", "--model", "tiny", "--engine", "no_such_module:make", "--out", "runs", "--json"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2, done.stderr
     assert "No module named 'no_such_module'" in json.loads(done.stdout)["error"]["message"]
     assert list((tmp_path / "runs").glob("*")) == []
 
@@ -236,13 +236,11 @@ def test_a_run_that_is_killed_leaves_no_worker(cli, tmp_path):
         ("XLA_FLAGS", "--nonsense", "--nonsense"),
     ],
 )
-def test_a_setting_with_which_jax_cannot_measure_ends_the_run_at_once(cli, tmp_path, variable, value, message):
+def test_a_setting_with_which_jax_cannot_measure_ends_the_run_at_once(tmp_path, monkeypatch, variable, value, message):
     """One clear line and exit code 4 before anything is built; no second case is tried, no traceback is shown."""
-    command, environ, _ = cli
-    arguments = command("run", "--suite", "quick", "--out", tmp_path / "runs")
-    more = {"env": environ(**{variable: value}), "cwd": tmp_path}
-    done = subprocess.run(arguments, capture_output=True, check=False, text=True, **more)
-    assert done.returncode == 4, done.stderr
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["run", "--suite", "quick", "--out", "runs"], env={variable: value})
+    assert done.exit_code == 4, done.stderr
     assert message in done.stderr.splitlines()[-1]
     assert done.stderr.splitlines()[-1].startswith("qwenperf: error: ")
     assert "Traceback" not in done.stdout + done.stderr

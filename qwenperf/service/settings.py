@@ -26,7 +26,7 @@ class ServiceSettings:
       public_url: address that people and badges use, or empty for the one it listens on.
       record_limit: bytes of a record (``run.json``) at most.
       file_limit: bytes of one file at most.
-      quota_bytes: bytes of files in a project made without a quota of its own.
+      quota_bytes: bytes of records, their rows and files in a project made without a quota of its own.
       upload_expires_s: seconds after which an upload that nobody goes on with is forgotten.
       pool_size: connections to the database at most, for each process.
       sweep_s: seconds between two rounds of retention and tidying up; 0 is never.

@@ -99,7 +99,7 @@ def going(idle):
 
 def held(database):
     """Return how much room is taken by what there is, and how much the project says."""
-    sizes = ("LENGTH(body)) FROM records", "size) FROM files", "size) FROM uploads")
+    sizes = ("LENGTH(body) + rows_bytes) FROM records", "size) FROM files", "size) FROM uploads")
     asked = ", ".join(f"COALESCE((SELECT SUM({one}), 0)" for one in sizes)
     with database.read() as connection:
         *found, used = connection.execute(text(f"SELECT {asked}, used_bytes FROM projects")).one()

@@ -6,10 +6,10 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
 from qwenperf.service import jobs
-from qwenperf.service.db.tables import runs, tokens
+from qwenperf.service.db.tables import projects, records, runs, tokens
 from qwenperf.service.jobs import sweep
 from qwenperf.service.judging_runs import judge_arrived
 
@@ -267,6 +267,55 @@ def test_retention_removes_old_runs_whole(project, documents):
     assert 0 < project.row.used_bytes < row.used_bytes
     expire(service, row.id, 2 * cut)
     assert project.get("/series")["series"] == []
+    assert project.row.used_bytes == 0
+
+
+def test_points_cases_and_verdicts_count_for_the_quota_and_are_given_back(project, documents):
+    """A small record can have any number of them: many equal values are nothing once they are compressed."""
+    metrics = {f"m{number}": 1.0 for number in range(50)}
+    many = documents.run(1, cases=[f"case-{number}" for number in range(20)], **metrics)
+    rows = 1000 * 100 + 20 * 200 + 20 * 400
+    project.post("/runs", many)
+    assert rows < project.row.used_bytes < rows + 5000
+    used = project.row.used_bytes
+    project.post("/comparisons", documents.comparison())
+    assert 400 < project.row.used_bytes - used < 800
+    project.ask("PATCH", "", 200, json={"quota_bytes": 2 * rows})
+    assert project.post("/runs", documents.run(2, cases=many["declared"], **metrics), 413)["error"]
+    project.ask("DELETE", "/runs/run-000001", 204)
+    project.ask("DELETE", "/comparisons/compare-1", 204)
+    assert project.row.used_bytes == 0
+
+
+def test_a_verdict_beside_the_fork_point_is_counted_before_it_is_known(project, documents):
+    """It comes after the run was taken, and its room is there; all of it is given back, whether it came or not."""
+    sent = {"fork_point": "0" * 40, "forked_at": "2026-01-01T00:00:00+00:00"}
+    used = []
+    for number, more in ((1, {}), (2, sent)):
+        before = project.row.used_bytes
+        project.ask("POST", "/runs", 201, json=documents.run(number, branch="topic"), params=more)
+        used.append(project.row.used_bytes - before)
+    assert 350 < used[1] - used[0] < 450
+    while judge_arrived(project.server.service):
+        pass
+    for number in (1, 2):
+        project.ask("DELETE", f"/runs/run-{number:06d}", 204)
+    assert project.row.used_bytes == 0
+
+
+def test_what_came_before_rows_were_counted_gives_none_back(project, documents):
+    """An upgraded project goes on with the room that it had, and never below nothing."""
+    project.post("/runs", documents.run(1))
+    service, row = project.server.service, project.row
+    record = select(runs.c.record_id).where(runs.c.project_id == row.id).scalar_subquery()
+    was = {"used_bytes": row.used_bytes - (100 + 200 + 400)}
+
+    def as_before(connection):
+        connection.execute(update(records).where(records.c.id == record).values(rows_bytes=0))
+        connection.execute(update(projects).where(projects.c.id == row.id).values(was))
+
+    service.database.write(as_before)
+    project.ask("DELETE", "/runs/run-000001", 204)
     assert project.row.used_bytes == 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select
 
 from qwenperf.service.arrivals import ArrivedComparison
-from qwenperf.service.db.projects import charge
+from qwenperf.service.db.projects import charge, rows_bytes
 from qwenperf.service.db.runs import keep_verdicts
 from qwenperf.service.db.tables import comparisons, records
 from qwenperf.service.problems import ConflictError
@@ -31,8 +31,10 @@ def keep(connection: Connection, project_id: int, arrived: ArrivedComparison, *,
             f"another comparison {arrived.name!r} is there, with other content.",
             advice="A comparison is never changed; give this one an id of its own.",
         )
-    charge(connection, project_id, len(content.body))
-    record = insert(records).values(body=content.body, size=content.size).returning(records.c.id)
+    rows = rows_bytes(verdicts=len(arrived.verdicts))
+    charge(connection, project_id, len(content.body) + rows)
+    kept = {"body": content.body, "size": content.size, "rows_bytes": rows}
+    record = insert(records).values(kept).returning(records.c.id)
     values = arrived.comparison | {
         "project_id": project_id, "name": arrived.name, "sha256": content.sha256, "received_at": at, "pushed_by": by,
         "record_id": connection.execute(record).scalar_one(),

@@ -26,6 +26,9 @@ _CHARGE = Prepared(
     ("project", "size"),
 )
 
+_POINT_BYTES, _CASE_BYTES, _VERDICT_BYTES = 100, 200, 400
+"""What a row of each counts for: about what the databases make of it, and the same whatever is in it."""
+
 # Asked by every request: making a statement takes longer than running it.
 _BY_NAME = select(projects).where(projects.c.name == bindparam("called"))
 
@@ -57,6 +60,11 @@ def create(connection: Connection, values: dict[str, Any]) -> int:
 def change(connection: Connection, project_id: int, values: dict[str, Any]) -> None:
     """Change what is said of a project."""
     connection.execute(update(projects).where(projects.c.id == project_id).values(**values))
+
+
+def rows_bytes(*, points: int = 0, cases: int = 0, verdicts: int = 0) -> int:
+    """Return the bytes that so many rows count for, beside the record that they are of."""
+    return points * _POINT_BYTES + cases * _CASE_BYTES + verdicts * _VERDICT_BYTES
 
 
 def charge(connection: Connection, project_id: int, size: int) -> None:

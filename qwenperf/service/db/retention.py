@@ -117,7 +117,8 @@ def _forget_uploads(connection: Connection, project_id: int, theirs: ColumnEleme
 
 
 def _forget_records(connection: Connection, project_id: int, held: list[int]) -> None:
-    size = select(func.coalesce(func.sum(func.length(records.c.body)), 0)).where(records.c.id.in_(held))
-    freed = connection.execute(size).scalar_one()
+    # What their rows counted for as it was taken: those that came before rows counted give none back.
+    size = func.coalesce(func.sum(func.length(records.c.body) + records.c.rows_bytes), 0)
+    freed = connection.execute(select(size).where(records.c.id.in_(held))).scalar_one()
     connection.execute(delete(records).where(records.c.id.in_(held)))
-    charge(connection, project_id, -freed)
+    charge(connection, project_id, -int(freed))

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Table, bindparam, insert, or_, select
 from qwenperf.service.arrivals import ArrivedRun, unpack, unpack_text
 from qwenperf.service.db.points import keep_points
 from qwenperf.service.db.prepared import Prepared
-from qwenperf.service.db.projects import charge
+from qwenperf.service.db.projects import charge, rows_bytes
 from qwenperf.service.db.tables import cases, records, runs, verdicts
 from qwenperf.service.problems import ConflictError
 
@@ -28,7 +28,7 @@ _SAME = Prepared(
     ),
     ("project", "content", "called"),
 )
-_INSERT_RECORD = Prepared(insert(records).returning(records.c.id), ("body", "size"))
+_INSERT_RECORD = Prepared(insert(records).returning(records.c.id), ("body", "size", "rows_bytes"))
 _INSERT_RUN = Prepared(insert(runs).returning(runs.c.id), _columns(runs))
 _INSERT_CASES = Prepared(insert(cases), _columns(cases))
 _INSERT_VERDICTS = insert(verdicts)
@@ -46,8 +46,9 @@ def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: in
     if known is not None:
         return known, False
     content = arrived.content
-    charge(connection, project_id, len(content.body))
-    record = _INSERT_RECORD.ask(connection, body=content.body, size=content.size).scalar_one()
+    rows = _rows_bytes(arrived)
+    charge(connection, project_id, len(content.body) + rows)
+    record = _INSERT_RECORD.ask(connection, body=content.body, size=content.size, rows_bytes=rows).scalar_one()
     values = _ON_MAIN | arrived.run | {
         "project_id": project_id, "name": arrived.name, "sha256": content.sha256, "received_at": at, "pushed_by": by,
         "record_id": record, "judged": False,
@@ -57,6 +58,13 @@ def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: in
     keep_points(connection, project_id, run_id, arrived.run["at"], arrived.points)
     keep_verdicts(connection, arrived.verdicts, project_id=project_id, run_id=run_id)
     return run_id, True
+
+
+def _rows_bytes(arrived: ArrivedRun) -> int:
+    """Return what the rows of a run count for; of one that names its fork point with the verdicts that it gets."""
+    cases = len(arrived.cases)
+    verdicts = len(arrived.verdicts) + (cases if arrived.run.get("fork_point") else 0)
+    return rows_bytes(points=len(arrived.points), cases=cases, verdicts=verdicts)
 
 
 def keep_verdicts(connection: Connection, found: Sequence[dict[str, Any]], **of: int) -> None:

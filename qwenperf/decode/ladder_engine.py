@@ -21,7 +21,7 @@ from qwenperf.decode.programs import Built, abstract_tokens, describe
 from qwenperf.decode.reading import Piece, pieces
 from qwenperf.decode.reuse import emptied
 from qwenperf.decode.rung import Calls
-from qwenperf.decode.state import EngineState, StepResult, StepTables, byte_size
+from qwenperf.decode.state import EngineState, KVCache, StepResult, StepTables, TokenBuffer, byte_size
 from qwenperf.errors import CapacityError
 from qwenperf.models.decoder import Params, logits
 from qwenperf.models.registry import Model
@@ -136,7 +136,8 @@ class LadderEngine:
         self._keep(len(prompt_BT), result.state)
 
     def _keep(self, batch: int, state: Any) -> None:
-        if self.calls.clear is not None:
+        # A state of somebody's own step is theirs: nobody here knows what of it the next request would read.
+        if self.calls.clear is not None and isinstance(state, KVCache | TokenBuffer):
             self.spare[batch] = emptied(state, self.calls.clear)
 
     def _prefill(self, prompt_BT: np.ndarray) -> StepResult:

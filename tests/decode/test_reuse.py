@@ -11,7 +11,8 @@ import pytest
 from qwenperf.decode.build import build_engine
 from qwenperf.decode.generator import build_generator
 from qwenperf.decode.plan import CLEAR
-from qwenperf.decode.state import byte_size
+from qwenperf.decode.state import KVCache, byte_size
+from qwenperf.decode.step import decode_step
 from qwenperf.models.config import ModelConfig
 from qwenperf.models.registry import Model
 from qwenperf.models.seeded import seeded_params
@@ -167,3 +168,16 @@ def test_a_cache_is_emptied_where_it_lies(settings):
     _, state = engine.prefill(SOUND)
     planned.call(state.device.layers)
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state.device.layers))
+
+
+def test_a_state_that_a_step_of_one_s_own_hands_back_is_left_alone():
+    """Nobody here knows what of it the next request would read: that begins anew."""
+
+    def step(params, tokens, state, tables, **given):
+        result = decode_step(params, tokens, KVCache(*state), tables, **given)
+        return result._replace(state=tuple(result.state))
+
+    usual = build_engine(model(), "cached-host+jit=false", capacity=CAPACITY)
+    engine = build_engine(model(), "cached-host+jit=false", capacity=CAPACITY, step=step)
+    for _ in range(2):
+        np.testing.assert_array_equal(engine.generate(SOUND, 3), usual.generate(SOUND, 3))

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, update
 
 from qwenperf.service.bugs import Told
 from qwenperf.service.context import Service
-from qwenperf.service.db import alerts, series
+from qwenperf.service.db import alerts, series, stopped
 from qwenperf.service.db.tables import series as series_table
 from qwenperf.service.judging_series import Looked, look_at
 from qwenperf.service.times import SECOND_US
@@ -24,7 +24,7 @@ _AT_ONCE = 20
 _QUIET_US = 3 * 3600 * SECOND_US
 """Nothing that came later than this can be late."""
 
-_ARRIVALS = 60
+_ARRIVALS, _CASES = 60, 500
 Look = Callable[[Sequence[Row[Any]]], Sequence[Looked]]
 
 
@@ -103,19 +103,36 @@ def _keep_all(connection: Connection, *, looked: Sequence[tuple[Row[Any], Looked
 
 
 def find_stopped(service: Service) -> None:
-    """Look for cases of which no run comes any more, though they came regularly; resolve those that came back.
+    """Look for cases of which no run of the default branch comes any more, though they came regularly.
+
+    Those that came back are resolved.
 
     Raises:
       ServiceUnavailableError: the database cannot be reached.
     """
-    now = service.clock()
-    with service.database.read() as connection:
-        rows = series.quiet(connection, now - _QUIET_US, 1000)
-        times = [series.arrivals(connection, row.id, _ARRIVALS) for row in rows]
-    for row, came in zip(rows, times, strict=True):
-        with Told("bug in looking whether %s has stopped", row.case):
-            _tell_stopped(service, row, came, now)
-    service.database.write(partial(alerts.resolve_stopped, at=now))
+    now, after = service.clock(), (0, "")
+    while True:
+        with service.database.read() as connection:
+            rows = stopped.ends(connection, after, _CASES)
+            quiet = [row for row in _last(rows) if row.at < now - _QUIET_US]
+            times = [stopped.arrivals(connection, row.id, _ARRIVALS, row.default_branch) for row in quiet]
+        if not rows:
+            break
+        after = rows[-1].project_id, rows[-1].case
+        for row, came in zip(quiet, times, strict=True):
+            with Told("bug in looking whether %s has stopped", row.case):
+                _tell_stopped(service, row, came, now)
+    service.database.write(partial(stopped.resolve, at=now))
+
+
+def _last(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """Return one series of each case, of those that went on the longest: one that was renamed or dropped is no end."""
+    found: dict[tuple[int, str], Row[Any]] = {}
+    for row in rows:
+        known = found.get((row.project_id, row.case))
+        if row.run_id is not None and (known is None or (row.at, row.run_id) > (known.at, known.run_id)):
+            found[row.project_id, row.case] = row
+    return list(found.values())
 
 
 def _tell_stopped(service: Service, row: Row[Any], came: Sequence[int], now: int) -> None:
@@ -123,7 +140,7 @@ def _tell_stopped(service: Service, row: Row[Any], came: Sequence[int], now: int
     if late is not None:
         days = late.age_s / 86400
         told = f"no run of {row.case} for {days:.1f} days; one came every {late.typical_s / 3600:.0f} hours"
-        found = [alerts.Found(run_id=row.last_run_id, at=max(came), summary=told, family="stopped")]
+        found = [alerts.Found(run_id=row.run_id, at=max(came), summary=told, family="stopped")]
         service.database.write(partial(_keep_stopped, row=row, found=found, at=now))
 
 

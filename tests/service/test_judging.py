@@ -173,6 +173,57 @@ def test_a_case_that_stops_is_an_alert_until_it_goes_on(project, documents):
         object.__setattr__(service, "clock", clock)
 
 
+@pytest.fixture
+def nightly(project, documents, monkeypatch):
+    """Sends a run of some cases on a day, and looks for those that stopped; returns what waits, by case."""
+    service = project.server.service
+    clock = service.clock
+    monkeypatch.setattr(judging, "_CASES", 2)
+
+    def work(day, cases, *, branch="main", fork_point=""):
+        monkeypatch.setitem(vars(service), "clock", lambda: clock() + day * 24 * HOUR)
+        query = {"fork_point": fork_point} if fork_point else {}
+        if cases:
+            number = 24 * day + (branch != "main")
+            document = documents.run(number, cases=cases, branch=branch)
+            project.ask("POST", "/runs", 201, json=document, params=query)
+        find_stopped(service)
+        return {one["case"]: one["run"] for one in project.get("/alerts")["alerts"] if one["state"] == "open"}
+
+    return work
+
+
+def test_a_case_that_stops_is_found_among_many_that_are_quiet_all_day(nightly):
+    """However many there are, and whichever comes first: all are looked at, some at a time."""
+    for day in range(8):
+        assert nightly(day, ("a", "b", "c", "d", "e")) == {}
+    for day in range(8, 30):
+        found = nightly(day, ("a", "b", "c", "e"))
+    assert found == {"d": "run-000168"}
+    assert nightly(30, ("d",)) == {}
+
+
+@pytest.mark.parametrize("fork_point", ["", "a" * 40])
+def test_only_runs_of_the_default_branch_say_whether_a_case_goes_on(nightly, fork_point):
+    """A branch that was closed is no end of a case, and runs of pull requests keep no nightly one alive."""
+    for day in range(8):
+        nightly(day, ("old",))
+        nightly(day, ("old", "new"), branch="topic", fork_point=fork_point)
+    for day in range(8, 20):
+        assert set(nightly(day, ("old",), branch="topic", fork_point=fork_point)) <= {"old"}
+    assert nightly(20, ()) == {"old": "run-000168"}
+    assert nightly(21, ("old",)) == {}
+
+
+def test_a_case_that_stopped_on_what_was_the_default_branch_is_over(project, nightly):
+    """Another branch is what counts now."""
+    for day in range(8):
+        nightly(day, ("a",))
+    assert nightly(20, ()) == {"a": "run-000168"}
+    project.ask("PATCH", "", 200, json={"default_branch": "trunk"})
+    assert nightly(21, ()) == {}
+
+
 def test_whoever_accepts_a_change_has_not_said_that_its_case_may_stop(project, documents, monkeypatch):
     """Both begin at the last run; the one is answered, and the other waits."""
     service, ahead = project.server.service, 0

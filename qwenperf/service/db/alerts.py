@@ -24,7 +24,7 @@ from qwenperf.service.problems import NotFoundError
 
 __all__ = [
     "ACCEPTED", "CHANGE", "CONFIRMED", "DISMISSED", "OPEN", "RESOLVED", "STATES", "STOPPED", "Found", "accept",
-    "accepted_changes", "keep", "keep_changes", "named", "recent", "resolve_stopped",
+    "accepted_changes", "keep", "keep_changes", "named", "recent",
 ]  # fmt: skip
 CHANGE, STOPPED = "change", "stopped"
 STATES = (OPEN, CONFIRMED, ACCEPTED, DISMISSED, RESOLVED)
@@ -169,17 +169,3 @@ def accepted_changes(connection: Connection, project_id: int, *, limit: int = 20
         .limit(limit)
     )
     return connection.execute(query).all()
-
-
-def resolve_stopped(connection: Connection, *, at: int) -> int:
-    """Resolve alerts of cases that have stopped and go on again, in whichever metric, and return how many."""
-    stopped = series.alias()
-    same = (series.c.project_id == stopped.c.project_id) & (series.c.case == stopped.c.case)
-    newer = select(series.c.id).select_from(series.join(stopped, same))
-    # Another metric goes on with a later commit: one that ended before has another last run, and says nothing.
-    newer = newer.where(
-        stopped.c.id == alerts.c.series_id,
-        (stopped.c.last_run_id != alerts.c.run_id) | (series.c.last_at > stopped.c.last_at),
-    )
-    over = (alerts.c.kind == STOPPED) & alerts.c.state.in_(WAITING) & newer.exists()
-    return connection.execute(update(alerts).where(over).values(state=RESOLVED, updated_at=at)).rowcount

@@ -124,30 +124,6 @@ def unjudged(connection: Connection, after: int, limit: int) -> Sequence[Row[Any
     return rows
 
 
-def quiet(connection: Connection, before: int, limit: int) -> Sequence[Row[Any]]:
-    """Return one series of each case that had no commit since ``before``, with the owner of its project.
-
-    It is one of those that went on the longest: a metric that was renamed or dropped is no end of its case.
-    """
-    case = (series.c.project_id, series.c.case)
-    over = select(*case, func.max(series.c.last_at).label("last_at")).group_by(*case)
-    last = over.having(func.max(series.c.last_at) < before).subquery()
-    same = and_(
-        series.c.project_id == last.c.project_id, series.c.case == last.c.case, series.c.last_at == last.c.last_at
-    )
-    longest = select(func.min(series.c.id)).select_from(series.join(last, same)).group_by(*case)
-    query = select(series, projects.c.owner).join(projects, projects.c.id == series.c.project_id)
-    query = query.where(series.c.id.in_(longest)).order_by(series.c.last_at.desc())
-    return connection.execute(query.limit(limit)).all()
-
-
-def arrivals(connection: Connection, series_id: int, count: int) -> Sequence[int]:
-    """Return when the last points of a series were received."""
-    query = select(runs.c.received_at).join(points, points.c.run_id == runs.c.id)
-    query = query.where(points.c.series_id == series_id).order_by(points.c.at.desc()).limit(count)
-    return connection.execute(query).scalars().all()
-
-
 def _points(connection: Connection, inside: ColumnElement[bool]) -> Sequence[Row[Any]]:
     query = _selected().where(inside).order_by(points.c.at, points.c.run_id)
     rows: Sequence[Any] = connection.execute(query).all()

@@ -150,6 +150,17 @@ def test_an_announcement_that_makes_no_sense_is_refused(traced, more):
     assert announce(traced, status=422, **more)["error"]
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_name_is_no_folder_of_another_file_where_letters_are_small_in_one(traced, complete):
+    """What can lie beside each other on a disk may come; a folder of another file may not."""
+    upload = announce(traced, "ab%/b.pb")["upload"]
+    if complete:
+        append(traced, upload, 0, TRACE)
+    announce(traced, "AB%", b"other")
+    announce(traced, "abc", b"more")
+    announce(traced, "ab%", b"third", status=409)
+
+
 def test_a_file_beyond_the_limit_or_the_quota_is_refused_before_it_is_sent(traced):
     """The quota counts what is announced: two that fit one by one do not fit together."""
     assert announce(traced, status=413, size=60_000_000)["advice"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from qwenperf.service.auth.audit_log import audit
 from qwenperf.service.auth.identity import Identity
@@ -11,6 +11,8 @@ from qwenperf.service.auth.tokens import Scope
 from qwenperf.service.context import Service
 
 _NAME = "first admin"
+_LOCK = 7_711_866
+"""Number of the advisory lock that lets one process at a time look whether there is a token."""
 
 
 def first_token(service: Service) -> str | None:
@@ -27,6 +29,9 @@ def new_admin_token(service: Service, name: str) -> str:
 
 
 def _first(connection: Connection, at: int) -> str | None:
+    if connection.dialect.name == "postgresql":
+        # Of several processes that start on a new database one makes it. SQLite has one writer.
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     return None if any_token(connection) else _made(connection, _NAME, at)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
 
 from qwenperf.errors import UsageError
 from qwenperf.schema.hints import show
@@ -97,9 +97,11 @@ def _check_folders(connection: Connection, wanted: Announced) -> None:
     """Refuse a path that is a folder of another file, or has another file as a folder: no disk holds both."""
     parts = wanted.path.split("/")
     above = ["/".join(parts[:count]) for count in range(1, len(parts))]
+    below = f"{wanted.path}/"
     for table in (wanted.owner.names, uploads):
         path = table.c.path
-        crosses = path.in_(above) | path.startswith(f"{wanted.path}/", autoescape=True)
+        # Not by LIKE, which takes small letters for large ones on SQLite.
+        crosses = path.in_(above) | (func.substr(path, 1, len(below)) == below)
         other = connection.execute(select(path).where(wanted.owner.has(table), crosses)).scalar()
         if other is not None:
             raise ConflictError(f"{wanted.path} and {other} cannot both be files.", advice="Give another path.")

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -96,21 +95,27 @@ def installed(checkout: Path, package: Path | None = None) -> dict[str, str]:
 
 
 def _packages(checkout: Path) -> Iterator[tuple[str, str]]:
-    """Yield installed packages, the first of each name; not the checkout itself, whose commits are measured."""
-    for one in metadata.distributions():
-        place = Path(str(one.locate_file(""))).resolve()
-        in_checkout = place.is_relative_to(checkout) and not place.is_relative_to(Path(sys.prefix).resolve())
-        name = str(one.metadata["Name"] or "").lower().replace("_", "-")
-        if name and name not in _INSTALLERS and not in_checkout and not _is_editable_of(one, checkout):
-            yield name, one.version
+    """Yield installed packages, the first of each name; not the checkout itself, whose commits are measured.
+
+    By the names of their folders: every pair of processes asks, and reading what is in them takes far longer.
+    """
+    own = Path(sys.prefix).resolve()
+    for place in [Path(entry).resolve() for entry in sys.path if entry]:
+        if place.is_relative_to(checkout) and not place.is_relative_to(own):
+            continue
+        for folder in sorted(place.glob("*.dist-info")):
+            stem, _, version = folder.stem.rpartition("-")
+            name = stem.lower().replace("_", "-")
+            if name not in _INSTALLERS and not _is_editable_of(folder, checkout):
+                yield name, version
 
 
-def _is_editable_of(one: metadata.Distribution, checkout: Path) -> bool:
+def _is_editable_of(folder: Path, checkout: Path) -> bool:
+    """Say whether an installed package is the checkout itself."""
     with suppress(ValueError, AttributeError, OSError):
-        told = json.loads(one.read_text("direct_url.json") or "{}")
-        return bool(told.get("dir_info", {}).get("editable")) and Path(
-            unquote(urlsplit(str(told.get("url", ""))).path)
-        ).resolve().is_relative_to(checkout)
+        told = json.loads((folder / "direct_url.json").read_text(encoding="utf-8"))
+        place = Path(unquote(urlsplit(str(told.get("url", ""))).path)).resolve()
+        return bool(told.get("dir_info", {}).get("editable")) and place.is_relative_to(checkout)
     return False
 
 

@@ -111,6 +111,8 @@ def measured(monkeypatch):
         return runs
 
     monkeypatch.setattr("qwenperf.lab.bisect_sides.engine_file", engine_file)
+    # The checkout that tests run in may be edited meanwhile.
+    monkeypatch.setattr("qwenperf.lab.bisect_environment.code_digest", lambda _root: "0123456789")
     return use
 
 
@@ -126,6 +128,19 @@ def found(record):
     return [subjects[sha] for sha in record["suspects"]], skipped
 
 
+def refuse_after_an_upgrade(wanted, folder):
+    """See that a search is not gone on with where JAX is another than when it was begun."""
+    (file,) = folder.glob("bisect-*/bisect.json")
+    text = file.read_text()
+    record = json.loads(text)
+    now = record["environment"]["jax"]
+    file.write_text(json.dumps({**record, "environment": {**record["environment"], "jax": "0.0.1"}}))
+    refused = bisect(*wanted).exception
+    assert isinstance(refused, EnvironmentUnfitError)
+    assert f"jax 0.0.1 -> {now}. Readings of before and after" in str(refused)
+    file.write_text(text)
+
+
 @pytest.mark.usefixtures("repository")
 def test_the_commit_is_named_by_one_run_of_each_commit_also_after_an_interruption(measured, tmp_path):
     """Each run is of the commit's own files and of the qwenperf that is here; one that does not import is skipped."""
@@ -133,6 +148,7 @@ def test_the_commit_is_named_by_one_run_of_each_commit_also_after_an_interruptio
     first = measured(Runs(most=3))
     assert bisect(*wanted).return_value == 130
     assert record_in(tmp_path)["interrupted"]
+    refuse_after_an_upgrade(wanted, tmp_path)
     rest = measured(Runs())
     assert bisect(*wanted).return_value == 0
     record = record_in(tmp_path)

@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import replace
-from importlib import metadata
 
 import pytest
 
@@ -83,14 +82,11 @@ def site(tmp_path, monkeypatch):
     place = tmp_path / ".venv" / "site-packages"
     place.mkdir(parents=True)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
-    monkeypatch.setattr(
-        metadata, "distributions", lambda: metadata.Distribution.discover(path=[str(place), str(tmp_path)])
-    )
+    monkeypatch.setattr(sys, "path", ["", str(place), str(tmp_path), str(tmp_path / "nowhere")])
 
     def make(name, version, url="", where=place):
         folder = where / f"{name}-{version}.dist-info"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         if url:
             (folder / "direct_url.json").write_text(f'{{"url": "{url}", "dir_info": {{"editable": true}}}}')
 

@@ -101,13 +101,15 @@ class Jobs:
 
 
 def sweep(service: Service, stop: threading.Event | None = None) -> None:
-    """Tidy up once.
+    """Tidy up once; a backup is left as it is.
 
     Raises:
       ServiceUnavailableError: the database or the files cannot be reached; the next round goes on.
     """
     from qwenperf.service.auth import sweep as sweep_access
 
+    if service.is_backup:
+        return
     now = service.clock()
     service.database.write(lambda connection: sweep_access(connection, now))
     _drop_uploads(service, now - service.settings.upload_expires_s * SECOND_US)

@@ -139,6 +139,7 @@ def test_a_backup_that_is_served_is_looked_at_and_never_changed(filled, server, 
         refused = found.ask("POST", "/p/demo/dismiss", server.admin, headers={"Accept": "text/html"})
         assert (refused.status_code, "db restore" in refused.text) == (403, True)
         assert not {one.name for one in set(threading.enumerate()) - before} & {"qwenperf-sweep", "qwenperf-notify"}
+        sweep(found.service)
     assert hold_of(tmp_path / "saved") == held
 
 

@@ -22,6 +22,9 @@ from qwenperf.service.times import not_ahead
 VALUES_LIMIT = 2_000_000
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _HEADS, _PULL = "refs/heads/", re.compile(r"refs/pull/([1-9][0-9]{0,8})/")
+EVENTS_OF_BRANCHES = frozenset({"push", "pull_request", "merge_group", "schedule", "workflow_dispatch"})
+"""Events whose jobs measure the commit that they are of. Others have rights, and work on what strangers sent."""
+
 _TIMES = {"created_at": "created_at", "measured_at": "created_at", "committed_at": "commit.committed_at"}
 Arrived = ArrivedRun | ArrivedComparison
 
@@ -78,18 +81,27 @@ def placed(arrived: Arrived, pull: int | None, job: Mapping[str, str], main: str
     """Return a run on the branch that it was measured for, where its own word is none or the default one.
 
     Git calls a checkout of a pull request HEAD, or what its author's branch is called, which may be ``main``: such a
-    run is no baseline of anybody and no alert. ``pull`` is its sender's word, ``job`` that of its identity's issuer.
+    run is no baseline of anybody and no alert. Neither is one of a job that works on what strangers sent, though GitHub
+    calls the default branch its ref. ``pull`` is its sender's word, ``job`` that of its identity's issuer.
     """
-    if isinstance(arrived, ArrivedComparison) or arrived.run.get("fork_point"):
+    if isinstance(arrived, ArrivedComparison) or arrived.run["branch"] not in {main, *UNKNOWN}:
         return arrived
-    branch, ref = arrived.run["branch"], job.get("ref", "")
+    ref, event = job.get("ref", ""), job.get("event_name", "")
     if pull is None and (found := _PULL.match(ref)):
         pull = int(found[1])
-    if pull is not None and branch in {main, *UNKNOWN}:
-        return replace(arrived, run=arrived.run | {"branch": f"pull/{pull}"})
-    if branch in UNKNOWN and ref.startswith(_HEADS):
-        return replace(arrived, run=arrived.run | {"branch": ref.removeprefix(_HEADS)})
-    return arrived
+    branch = arrived.run["branch"]
+    if pull is not None:
+        branch = f"pull/{pull}"
+    elif job and event not in EVENTS_OF_BRANCHES:
+        branch = f"event/{event or 'unknown'}"
+    elif branch in UNKNOWN and ref.startswith(_HEADS) and not _leaves(arrived, main, ref):
+        branch = ref.removeprefix(_HEADS)
+    return replace(arrived, run=arrived.run | {"branch": branch})
+
+
+def _leaves(arrived: ArrivedRun, main: str, ref: str) -> bool:
+    """Say whether a run names where it left the default branch, and its job is of that one: it is of neither."""
+    return bool(arrived.run.get("fork_point")) and ref == _HEADS + main
 
 
 def _check_number(data: bytes) -> None:

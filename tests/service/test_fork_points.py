@@ -9,9 +9,10 @@ import pytest
 from qwenperf.cli.push import command
 from qwenperf.formats.foreign import Told
 from qwenperf.service import judging_runs
+from qwenperf.service.github import wanted
 from qwenperf.service.judging import judge_new
 from qwenperf.service.judging_runs import judge_arrived
-from qwenperf.service.reading import placed, read_sent
+from qwenperf.service.reading import forked, placed, read_sent
 
 ELSEWHERE = {"platform": "cpu", "cpu_model": "another", "cores": 2}
 
@@ -218,11 +219,46 @@ def test_a_run_of_a_pull_request_is_none_of_main_whatever_its_checkout_is_called
         ("HEAD", "", "HEAD"),
     ],
 )
-def test_a_job_s_identity_says_of_which_branch_a_detached_checkout_is(documents, branch, ref, is_on):
+@pytest.mark.parametrize("event", sorted(wanted._OWN))
+def test_a_job_s_identity_says_of_which_branch_a_detached_checkout_is(documents, branch, ref, is_on, event):
     """Where the run names a branch of its own, that is it."""
+    job = {"ref": ref, "event_name": event} if ref else {}
+    assert placed(arrived_of(documents, branch), None, job, "main").run["branch"] == is_on
+
+
+@pytest.mark.parametrize("event", ["workflow_run", "pull_request_target", "issue_comment", ""])
+def test_a_job_that_works_on_what_strangers_sent_measures_nothing_of_main(documents, event):
+    """GitHub calls the default branch its ref: the record is on a branch of its own, unless it names another."""
+    job = {"ref": "refs/heads/main", "event_name": event}
+    for branch in ("main", "HEAD", ""):
+        run = placed(arrived_of(documents, branch), None, job, "main").run
+        assert run["branch"] == f"event/{event or 'unknown'}"
+    assert placed(arrived_of(documents, "main"), 7, job, "main").run["branch"] == "pull/7"
+    assert placed(arrived_of(documents, "topic"), None, job, "main").run["branch"] == "topic"
+
+
+@pytest.mark.parametrize(
+    ("branch", "pull", "ref", "is_on"),
+    [
+        ("main", 7, "", "pull/7"),
+        ("HEAD", None, "refs/pull/7/merge", "pull/7"),
+        ("topic", 7, "", "topic"),
+        ("HEAD", None, "refs/heads/topic", "topic"),
+        ("HEAD", None, "refs/heads/main", "HEAD"),
+    ],
+)
+def test_a_run_that_left_main_is_never_called_main_for_its_sender_s_ref(documents, branch, pull, ref, is_on):
+    """A fork's pull request from its own main is none of ours in lists and badges, also where it says where it left."""
+    arrived = forked(arrived_of(documents, branch), "a" * 40, None)
+    job = {"ref": ref, "event_name": "push"} if ref else {}
+    assert placed(arrived, pull, job, "main").run["branch"] == is_on
+
+
+def arrived_of(documents, branch):
+    """Return a run of a branch as it arrives."""
     document = json.dumps(documents.run(1, branch=branch)).encode()
     (arrived,) = read_sent(document, "", Told(modified_at="2026-01-01T00:00:00Z"), "")
-    assert placed(arrived, None, {"ref": ref} if ref else {}, "main").run["branch"] == is_on
+    return arrived
 
 
 def test_what_is_said_of_a_removed_run_is_said_of_no_other(project, line, documents, monkeypatch):

@@ -13,7 +13,7 @@ from qwenperf.service.api.asked import field_of
 from qwenperf.service.auth import audit, require
 from qwenperf.service.auth.identity import Identity
 from qwenperf.service.context import Service
-from qwenperf.service.db import projects
+from qwenperf.service.db import projects, series
 from qwenperf.service.problems import in_field
 from qwenperf.service.texts import project_name
 from qwenperf.service.writing_json import compact
@@ -72,6 +72,8 @@ def change_project(service: Service, identity: Identity, project: Row[Any], docu
 
     def work(connection: Connection) -> None:
         projects.change(connection, project.id, changed)
+        if "default_branch" in changed:
+            series.judge_anew(connection, project.id)
         audit(connection, identity, "project.change", project.name, detail, at, project.id)
 
     if changed:

@@ -276,6 +276,20 @@ def states(project):
     return [(one["state"], one["run"]) for one in judged(project)]
 
 
+def test_another_default_branch_has_everything_judged_anew(project, documents):
+    """What it shows is told at once, and what the one before showed is over."""
+    for number in range(12):
+        for branch, level in (("main", 2), ("trunk", 5)):
+            document = documents.run(number, compiles_steady=level if number > 7 else 0, branch=branch)
+            project.post("/runs", document | {"id": f"{branch}-{number}"})
+    assert states(project) == [("confirmed", "main-8")]
+    project.ask("PATCH", "", 200, json={"default_branch": "trunk"})
+    found = {one["run"]: (one["state"], one["after"]) for one in judged(project)}
+    assert found == {"trunk-8": ("confirmed", 5.0), "main-8": ("resolved", 2.0)}
+    project.ask("PATCH", "", 200, json={"title": "Another"})
+    assert judge_new(project.server.service) == 0
+
+
 @pytest.mark.usefixtures("short")
 def test_a_change_that_is_out_of_sight_is_not_over(project, documents):
     """Nobody took it back: only what could be found, and is not, is resolved."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, select, update
 
 from qwenperf.service.db.main_line import on_main
 from qwenperf.service.db.tables import accepted, points, projects, runs, series
@@ -122,6 +122,15 @@ def unjudged(connection: Connection, after: int, limit: int) -> Sequence[Row[Any
     if after and len(rows) < limit:
         rows = [*rows, *connection.execute(query.where(series.c.id <= after).limit(limit - len(rows)))]
     return rows
+
+
+def judge_anew(connection: Connection, project_id: int) -> None:
+    """Have all series of a project judged again, also those that somebody looks at now."""
+    mine = series.c.project_id == project_id
+    # In the order in which others write them, so that no two wait for each other.
+    connection.execute(select(series.c.id).where(mine).order_by(series.c.id).with_for_update())
+    never = case((series.c.judged < 0, series.c.judged - 1), else_=-1)
+    connection.execute(update(series).where(mine).values(judged=never))
 
 
 def _points(connection: Connection, inside: ColumnElement[bool]) -> Sequence[Row[Any]]:

@@ -129,7 +129,7 @@ def _prepare(asked: Asked, flags: Mapping[str, Any]) -> _Prepared:
         asked = replace(asked, arguments=(*asked.arguments, *FROM_ITS_TREE))
     names = {name: flags[name] for name in ("first_parent",)}
     names |= {"good_name": flags["good"], "bad_name": flags["bad"]}
-    wanted = new_record(asked.case, asked.metric, ends, kept, **names)
+    wanted = replace(new_record(asked.case, asked.metric, ends, kept, **names), case=asked.told)
     sides = Sides(repository=repository, case=asked.case, arguments=asked.arguments, say=say, own=own)
     for option, sha in shas.items():
         sides.check_end(sha, option)

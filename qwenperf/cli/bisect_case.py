@@ -26,10 +26,12 @@ _SIZES = ("prompt_length", "new_tokens", "batch", "dtype")
 class Asked:
     """What is searched for: a metric of a case.
 
-    ``arguments`` of ``qwenperf run`` choose the case; ``flags`` are the same as data where it is of no suite.
+    ``arguments`` of ``qwenperf run`` choose the case; ``flags`` are the same as data where it is of no suite. ``case``
+    is its id in a commit's run, which is told a model's folder by its whole path, and ``told`` that of other commands.
     """
 
     case: str
+    told: str
     metric: str
     engine: str
     arguments: tuple[str, ...]
@@ -91,12 +93,13 @@ def _of_id(case: str, metric: str, suite: str | None) -> Asked:
         raise UnknownNameError("case", case, dict.fromkeys(one.id for each in SUITES.values() for one in each.cases))
     engine = parts[1]
     if suite is not None:
-        return Asked(case=case, arguments=("--suite", suite, "--filter", case), engine=engine, metric=metric)
+        return Asked(case=case, told=case, arguments=("--suite", suite, "--filter", case), engine=engine, metric=metric)
     # Each commit runs in a folder of its own.
     model = str(Path(parts[0]).resolve()) if parts[0] not in PRESETS and is_there(Path(parts[0])) else parts[0]
     sizes = ("--batch", label["batch"], "--prompt-length", label["prompt"], "--new-tokens", label["new"])
     return Asked(
         case="/".join((model, *parts[1:])),
+        told=case,
         metric=metric,
         engine=engine,
         arguments=("--model", model, "--engine", engine, *sizes, "--dtype", label["dtype"]),

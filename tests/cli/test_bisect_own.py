@@ -166,6 +166,18 @@ def test_the_commit_is_named_by_one_run_of_each_commit_also_after_an_interruptio
     assert again.asked == [], "the case by its id is the same search"
 
 
+def test_a_model_in_a_folder_is_called_as_in_other_commands(tmp_path, monkeypatch):
+    """Each commit's run is told its whole path: it is started elsewhere."""
+    (tmp_path / "models" / "small").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    flags = {"suite": None, "engine": None, "prompt_length": None, "new_tokens": None, "batch": None, "dtype": None}
+    for words, model in (((), "models/small"), (("models/small/cached/b1-p32-n32-f32",), None)):
+        asked = read_asked((*words, "request_s"), flags | {"model": model})
+        assert asked.told == "models/small/cached/b1-p32-n32-f32"
+        assert asked.case == f"{tmp_path}/models/small/cached/b1-p32-n32-f32"
+        assert asked.arguments[:2] == ("--model", f"{tmp_path}/models/small")
+
+
 def test_a_case_by_its_flags_is_the_one_by_its_id():
     """Sizes that are not named are those of `qwenperf run`."""
     sizes = {"prompt_length": None, "new_tokens": None, "batch": None, "dtype": None}

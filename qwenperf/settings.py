@@ -20,9 +20,15 @@ INCONCLUSIVE = ("warn", "fail")
 TABLES = ("budgets", "quarantine", "aliases")
 """Keys of ``[tool.qwenperf]`` that other rooms read."""
 
+SERVICE_VARIABLES = (
+    "QWENPERF_DATABASE", "QWENPERF_FILES", "QWENPERF_GITHUB_APP_ID", "QWENPERF_GITHUB_APP_KEY",
+    "QWENPERF_GITHUB_APP_KEY_FILE", "QWENPERF_GITHUB_TOKEN", "QWENPERF_PROJECT", "QWENPERF_SERVICE", "QWENPERF_SPOOL",
+    "QWENPERF_TOKEN", "QWENPERF_URL", "QWENPERF_WEBHOOK_SECRET", "QWENPERF_WEBHOOK_URL",
+)  # fmt: skip
+"""Variables of those who keep and tell what was measured, secrets among them: whoever measures needs none."""
+
 FOREIGN_VARIABLES = (
-    "QWENPERF_ASV_ONLY", "QWENPERF_CACHE", "QWENPERF_DATABASE", "QWENPERF_FILES", "QWENPERF_LOCK",
-    "QWENPERF_LOCK_WAIT", "QWENPERF_PROJECT", "QWENPERF_SERVICE", "QWENPERF_SPOOL", "QWENPERF_TOKEN", "QWENPERF_URL",
+    *SERVICE_VARIABLES, "QWENPERF_ASV_ONLY", "QWENPERF_CACHE", "QWENPERF_LOCK", "QWENPERF_LOCK_WAIT",
 )  # fmt: skip
 """Variables with our prefix that are no settings of a run: where downloads and locks are, and where runs are sent."""
 

@@ -1,5 +1,7 @@
 """Settings merge from three sources, each value with its origin."""
 
+import re
+
 import pytest
 
 from qwenperf.errors import ConfigError
@@ -84,3 +86,11 @@ def test_what_is_no_size_is_an_error(text):
     """It names the setting."""
     with pytest.raises(ConfigError, match="trace-quota"):
         from_table({"trace-quota": text}, "pyproject.toml")
+
+
+def test_a_variable_that_the_docs_name_is_no_unknown_setting(repository):
+    """A job sets them for all of its steps: those that measure have no use for them, and must not end by them."""
+    told = "\n".join(page.read_text(encoding="utf-8") for page in sorted((repository / "docs").glob("*.md")))
+    named = set(re.findall(r"\bQWENPERF_[A-Z_]*[A-Z]\b", told)) - {"QWENPERF_STORE"}
+    assert {"QWENPERF_WEBHOOK_SECRET", "QWENPERF_GITHUB_APP_KEY", "QWENPERF_TOKEN"} <= named
+    assert from_environment(dict.fromkeys(named, "x")).values == {}

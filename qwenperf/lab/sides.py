@@ -14,13 +14,15 @@ from qwenperf.lab import process
 from qwenperf.lab.own_tree import VARIABLE, OwnTree
 from qwenperf.measure.measuring_lock import FOLDER, WAIT
 from qwenperf.schema.comparison import SideRecord
+from qwenperf.settings import SERVICE_VARIABLES
 from qwenperf.workloads.approximate import approximations
 from qwenperf.workloads.case import Case
 from qwenperf.workloads.engine import parse_engine
 from qwenperf.workloads.factory import is_factory
 
-_OURS = ("PYTHONHOME", "VIRTUAL_ENV", FOLDER, WAIT)
-"""Variables of our own interpreter, which another one must not follow, and of our lock, which older code refuses."""
+_OURS = ("PYTHONHOME", "VIRTUAL_ENV", FOLDER, WAIT, *SERVICE_VARIABLES)
+"""Variables of our own interpreter, which another one must not follow; of our lock and of services, which older code
+refuses, secrets among them that a side has no use for."""
 
 _SHARED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """Both sides are alive at once: neither may take most of an accelerator's memory when it starts."""

@@ -60,16 +60,28 @@ def test_the_actions_that_we_use_are_pinned_once(repository):
         assert all(one in pinned for one in used), name
 
 
-def test_the_script_of_the_action_runs_the_command(repository, tmp_path, samples_of_report):
-    """Words are split at spaces and nothing in them is run; the exit code is the command's."""
-    (tmp_path / "run.json").write_text(dumps(samples_of_report.run()))
+def acted(repository, folder, arguments):
+    """Run what the action runs, with this input."""
     steps = yaml.safe_load((repository / ACTION).read_text())["runs"]["steps"]
     (script,) = [step["run"] for step in steps if step.get("name") == "Run it"]
-    told = "github . --dry-run --repository acme/engine --sha " + "a" * 40 + " --name $(touch${IFS}pwned)"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {"PATH": path, "HOME": str(tmp_path), "ARGUMENTS": told, "JAX_PLATFORMS": "cpu"}
+    environment = {"PATH": path, "HOME": str(folder), "ARGUMENTS": arguments, "JAX_PLATFORMS": "cpu"}
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_script_of_the_action_runs_the_command(repository, tmp_path, samples_of_report):
+    """Words are split at spaces and lines, and nothing in them is run; the exit code is the command's."""
+    (tmp_path / "run.json").write_text(dumps(samples_of_report.run()))
+    told = "\ngithub . --dry-run\n  --repository acme/engine\n--sha " + "a" * 40 + " --name $(touch${IFS}pwned)\n"
+    done = acted(repository, tmp_path, told)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)[0]["body"]["name"] == "$(touch${IFS}pwned)"
     assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("arguments", ["", " \n"])
+def test_an_action_without_a_command_is_no_green_check(repository, tmp_path, arguments):
+    """A variable that is not set is an empty one; the program alone prints its help and ends with 0."""
+    done = acted(repository, tmp_path, arguments)
+    assert (done.returncode, "'arguments' is empty" in done.stderr) == (2, True)

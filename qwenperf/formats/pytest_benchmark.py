@@ -129,7 +129,8 @@ def _our_metrics(place: Place) -> dict[str, Metric]:
     found = {}
     for name, one in () if stated is None else stated.items():
         unit, direction = one.maybe("unit"), one.maybe("direction")
-        if direction is not None and direction.value not in set(Direction):
+        # A list of them: what the file has there may have no hash.
+        if direction is not None and direction.value not in list(Direction):
             raise direction.wrong(f"one of {', '.join(Direction)}")
         found[name] = metric(
             name,

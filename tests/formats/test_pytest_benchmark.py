@@ -147,6 +147,15 @@ def test_wrong_statistics_are_told_with_their_place(stats, told):
         read(json.dumps(data))
 
 
+@pytest.mark.parametrize("direction", ["up", [], {}, 1, True])
+def test_a_direction_of_ours_that_is_none_is_told_with_its_place(direction):
+    """Also where it is nothing that could be looked up."""
+    data = minimal()
+    data["benchmarks"][0]["extra_info"] = {"qwenperf": {"metrics": {"tpot_s": {"value": 1, "direction": direction}}}}
+    with pytest.raises(FormatError, match=r"direction is .*, which is not one of lower"):
+        read(json.dumps(data))
+
+
 def test_two_results_of_one_test_are_refused():
     """History could not tell them apart."""
     data = minimal()

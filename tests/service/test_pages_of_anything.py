@@ -79,7 +79,7 @@ def put(data, path, value):
     *way, last = path
     for step in way:
         data = data[step]
-    data[last] = value
+    data[last] = copy.deepcopy(value)
 
 
 def looked_at(client, kind, name):

@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -126,10 +125,10 @@ class Repository:
     def snapshot(self) -> Path:
         """Return a copy of the checkout as it lies there: what is edited during a comparison must not get into it."""
         listed = git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        names = [name for name in sorted(set(listed.split("\0"))) if name and (self.root / name).is_file()]
+        names = [name for name in sorted(set(listed.split("\0"))) if name and _is_held(self.root / name)]
         digest = hashlib.sha256()
         for name in names:
-            digest.update(name.encode() + b"\0" + hashlib.sha256((self.root / name).read_bytes()).digest())
+            digest.update(name.encode() + b"\0" + hashlib.sha256(_content(self.root / name)).digest())
         tree = self.cache / "trees" / f"working-{digest.hexdigest()[:20]}"
         if not tree.is_dir():
             tree.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +136,7 @@ class Repository:
                 made = Path(folder) / "tree"
                 for name in names:
                     (made / name).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(self.root / name, made / name)
+                    shutil.copy2(self.root / name, made / name, follow_symlinks=False)
                 _move_into_place(made, tree)
         return tree
 
@@ -226,14 +225,22 @@ def _run(command: Sequence[str], what: str) -> None:
 
 
 def _export(root: Path, sha: str, folder: Path) -> None:
-    archive = folder / "archive.tar"
-    git(root, "archive", "--format=tar", f"--output={archive}", sha)
-    try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder / "tree", filter="data")
-    except tarfile.TarError as error:  # also that of a commit without any file
-        raise MeasurementError(f"commit {sha[:10]} cannot be exported: {error}.") from error
-    archive.unlink()
+    """Write the files of a commit as a checkout would: an archive leaves out and rewrites what attributes say."""
+    index = {"GIT_INDEX_FILE": str(folder / "index")}
+    git(root, "read-tree", sha, environ=index)
+    git(root, "checkout-index", "--all", "--quiet", f"--prefix={folder / 'tree'}/", environ=index)
+    if not (folder / "tree").is_dir():
+        raise MeasurementError(f"commit {sha[:10]} cannot be exported: it has no file.")
+
+
+def _is_held(place: Path) -> bool:
+    """Say whether git holds what lies there: a file or a link, and no folder of another repository."""
+    return place.is_symlink() or place.is_file()
+
+
+def _content(place: Path) -> bytes:
+    """Return what git holds of a file or link: of a link where it leads."""
+    return b"link " + os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes()
 
 
 def _move_into_place(made: Path, place: Path) -> None:
@@ -245,8 +252,8 @@ def _move_into_place(made: Path, place: Path) -> None:
             raise
 
 
-def git(folder: Path, *arguments: str) -> str:
-    """Return what git says in ``folder``.
+def git(folder: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> str:
+    """Return what git says in ``folder``, told more by ``environ``.
 
     Raises:
       UsageError: it refuses; in its words.
@@ -254,8 +261,9 @@ def git(folder: Path, *arguments: str) -> str:
     """
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=_GIT_LIMIT_S, check=False
-        )
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=_GIT_LIMIT_S, check=False,
+            env=None if environ is None else {**os.environ, **environ},
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentUnfitError(f"git does not run: {error}.") from error
     if done.returncode:

@@ -57,6 +57,36 @@ def test_the_working_tree_is_measured_as_it_lies_there(repository):
     assert (repository.side("head", ".").root / "code.py").read_text() == "VERSION = 5\n"
 
 
+def held(tree):
+    """Return the files and links of a tree, with what is in them."""
+    places = sorted(place for place in tree.rglob("*") if place.is_symlink() or place.is_file())
+    return {
+        str(place.relative_to(tree)): str(place.readlink()) if place.is_symlink() else place.read_text()
+        for place in places
+    }
+
+
+def test_a_commit_and_its_checkout_are_the_same_tree(repository):
+    """Whatever attributes say of archives, and with links: a folder that is one would be there on one side only."""
+    root = repository.root
+    (root / "lib" / "theirs").mkdir(parents=True)
+    (root / "lib" / "theirs" / "decode.py").write_text("MADE = '$Format:%H$'\n")
+    (root / "tuning").mkdir()
+    (root / "tuning" / "fast.json").write_text("{}\n")
+    (root / "theirs").symlink_to("lib/theirs")
+    (root / "nowhere").symlink_to("../outside")
+    (root / ".gitattributes").write_text("tuning/ export-ignore\n*.py export-subst\n")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "links and attributes")
+    base, head = (repository.side(name, revision).root for name, revision in (("base", "HEAD"), ("head", ".")))
+    assert held(base) == held(head)
+    assert (base / "theirs" / "decode.py").read_text() == "MADE = '$Format:%H$'\n"
+    assert git(root, "status", "--porcelain") == ""
+    (root / "nowhere").unlink()
+    (root / "nowhere").symlink_to("../elsewhere")
+    assert held(repository.side("head", ".").root)["nowhere"] == "../elsewhere"
+
+
 def test_the_default_base_is_where_the_branch_was_forked(repository):
     """And on the main branch itself the commit before, unless something is not committed yet."""
     assert repository.merge_base() == git(repository.root, "rev-parse", "main")

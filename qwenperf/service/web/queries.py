@@ -86,9 +86,9 @@ def search(
     """Return series whose case holds ``text``, from the ``after``-th on; ``metric`` narrows it."""
     query = select(series).where(series.c.project_id == project_id)
     if text:
-        # Also as it is: in a database of the locale C only letters of ASCII are folded.
-        folded = func.lower(series.c.case).contains(text.lower(), autoescape=True)
-        query = query.where(folded | series.c.case.contains(text, autoescape=True))
+        # Both ways: PostgreSQL of the locale C folds letters of ASCII only, and leaves all others as they are.
+        small = func.lower(series.c.case).contains(text.lower(), autoescape=True)
+        query = query.where(small | func.upper(series.c.case).contains(text.upper(), autoescape=True))
     if metric:
         query = query.where(series.c.metric == metric)
     return connection.execute(query.order_by(series.c.case, series.c.metric).offset(after).limit(limit)).all()

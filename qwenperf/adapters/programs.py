@@ -60,15 +60,22 @@ def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> P
     if lower is None:
         return None
     lowered = lower(*args)
-    donated = [one for one in arguments(step, args, lowered) if one.donated]
+    compiled = lowered.compile()
+    arrays = _parts(arguments(step, args, lowered), lowered, compiled)
+    donated = [(one, part) for one, part in arrays if one.donated]
+    whole = _arrays(state)
+    cache = [part for one, part in arrays if any(one.given is leaf for leaf in whole)]
+    if len(cache) < len(whole):  # a node of somebody's may make new leaves each time that it is flattened
+        cache = whole
     return Program(
         name=name,
-        compiled=lowered.compile(),
+        compiled=compiled,
         lowered_text=lowered.as_text(),
-        donated=tuple(one.path for one in donated),
-        donated_bytes=sum(_nbytes(one.info) for one in donated),
-        cache_shapes=tuple(sorted({hlo_shape(leaf) for leaf in _arrays(state)})),
+        donated=tuple(one.path for one, _ in donated),
+        donated_bytes=sum(_nbytes(part) for _, part in donated),
+        cache_shapes=tuple(sorted({hlo_shape(part) for part in cache})),
         cache_bytes=cache_bytes(state),
+        cache_part_bytes=sum(_nbytes(part) for part in cache),
     )
 
 
@@ -99,6 +106,19 @@ def same_structure(one: Any, other: Any) -> bool:
 
 def _arrays(state: Any) -> list[Any]:
     return [leaf for leaf in jax.tree.leaves(state) if len(getattr(leaf, "shape", ())) >= CACHE_AXES]
+
+
+def _parts(found: list[ArgumentArray], lowered: Any, compiled: Any) -> list[tuple[ArgumentArray, Any]]:
+    """Return each array with the shape and dtype of what one device has of it: so the compiled program is written."""
+    structure: Any = jax.tree.structure(lowered.args_info)
+    shardings = structure.flatten_up_to(compiled.input_shardings)
+    return [(one, _part(one.info, sharding)) for one, sharding in zip(found, shardings, strict=True)]
+
+
+def _part(info: Any, sharding: Any) -> Any:
+    # The sharding of an argument that the program does not use is not known.
+    shape = info.shape if sharding is None else sharding.shard_shape(info.shape)
+    return jax.ShapeDtypeStruct(shape, info.dtype)
 
 
 def unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -150,4 +170,4 @@ def _argument(names: list[str], path: tuple[Any, ...]) -> str:
 
 
 def _nbytes(info: Any) -> int:
-    return int(math.prod(info.shape) * np.dtype(info.dtype).itemsize)
+    return int(math.prod(info.shape) * info.dtype.itemsize)

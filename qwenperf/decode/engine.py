@@ -92,7 +92,8 @@ class Program:
     """One compiled program. ``donated`` names the arguments that the caller gives up, as key paths (``cache.k[0]``).
 
     ``cache_shapes`` are HLO shapes (``f32[2,36,64]``) of the cache's arrays, so that copies of it can be found;
-    ``cache_bytes`` is their size, where it was seen in a state.
+    ``cache_bytes`` is their size, where it was seen in a state. Of what is divided over devices a program has one
+    device's part: that is what ``donated_bytes``, ``cache_shapes`` and ``cache_part_bytes`` tell.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Program:
     donated_bytes: int = 0
     cache_shapes: tuple[str, ...] = ()
     cache_bytes: int | None = None
+    cache_part_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

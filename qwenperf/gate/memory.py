@@ -47,8 +47,7 @@ def judge(case: CaseRecord) -> Verdict:
     if missing:
         return skipped(GATE, missing[0], advice=missing[1])
     assert cache is not None
-    size = int(cache.value)
-    verdicts = [_judge_program(program, size) for program in programs]
+    verdicts = [_judge_program(program, _on_one_device(program, int(cache.value))) for program in programs]
     return next((verdict for verdict in verdicts if verdict.outcome is Outcome.FAIL), verdicts[0])
 
 
@@ -70,6 +69,12 @@ def _judge_program(program: ProgramFacts, size: int) -> Verdict:
     detail = [f"donated without effect: {names}"] if names else []
     detail += [f"too small to matter: {copy}" for copy in program.cache_copies]
     return passed(GATE, f"the cache of {units.byte_count(size)} is updated in place", detail, **data)
+
+
+def _on_one_device(program: ProgramFacts, size: int) -> int:
+    """Return what of a cache of ``size`` bytes one device has: a program and its aliases are those of one device."""
+    part, whole = (int(program.extra.get(name) or 0) for name in ("cache_part_bytes", "cache_bytes"))
+    return size * part // whole if part and whole else size
 
 
 def _are_small(copies: Sequence[str]) -> bool:

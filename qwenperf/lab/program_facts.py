@@ -16,4 +16,5 @@ def facts_of(program: Program) -> ProgramFacts:
         donated=program.donated,
         donated_bytes=program.donated_bytes,
         cache_shapes=program.cache_shapes,
+        cache_bytes=(program.cache_part_bytes, program.cache_bytes),
     )

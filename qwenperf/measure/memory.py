@@ -41,10 +41,12 @@ def program_facts(
     donated: Sequence[str] = (),
     donated_bytes: int = 0,
     cache_shapes: Sequence[str] = (),
+    cache_bytes: tuple[int | None, int | None] = (None, None),
 ) -> ProgramFacts:
     """Gather what the compiler says of a program and what its text shows.
 
-    ``flops`` and ``bytes_accessed`` are the compiler's, which counts the body of a loop once.
+    ``flops`` and ``bytes_accessed`` are the compiler's, which counts the body of a loop once. ``cache_bytes`` are those
+    of one device's part of the cache, and of all of it.
     """
     text = compiled.as_text() or ""
     module = hlo.parse(text)
@@ -60,8 +62,15 @@ def program_facts(
         cache_copies=facts.copies(module, cache_shapes) + rewrites(module, cache_shapes),
         cache_shapes=tuple(cache_shapes),
         fingerprint=fingerprint(text) if text else "",
-        extra={"lowered_trigonometric": stablehlo.trigonometric(lowered_text)} if lowered_text else {},
+        extra=_extra(lowered_text, *cache_bytes),
     )
+
+
+def _extra(lowered_text: str, part_bytes: int | None, whole_bytes: int | None) -> dict[str, Any]:
+    extra: dict[str, Any] = {"lowered_trigonometric": stablehlo.trigonometric(lowered_text)} if lowered_text else {}
+    if part_bytes and whole_bytes and part_bytes < whole_bytes:
+        extra |= {"cache_part_bytes": part_bytes, "cache_bytes": whole_bytes}
+    return extra
 
 
 def _unaliased(

@@ -123,6 +123,24 @@ def test_the_program_of_a_jitted_step_says_what_is_donated(toy):
     assert "input_output_alias" in program.compiled.as_text()
 
 
+def test_a_state_with_a_random_key_has_a_program(toy):
+    """A step that samples carries a typed key: its bytes are those of the key's numbers."""
+
+    @functools.partial(jax.jit, donate_argnames="state")
+    def sampling(tokens, state):
+        key, inner = state
+        logits, inner = toy.decode_step(tokens, inner)
+        return logits, (jax.random.fold_in(key, 1), inner)
+
+    def first(tokens):
+        logits, inner = toy.prefill(tokens)
+        return logits, (jax.random.key(0), inner)
+
+    program = as_engine((first, sampling)).programs(2, 5, NEW)["decode_step"]
+    assert program.donated_bytes == 2 * 24 * 8 * 4 + 4 + 8
+    assert (program.cache_bytes, program.cache_part_bytes) == (2 * 24 * 8 * 4, 2 * 24 * 8 * 4)
+
+
 def test_a_step_that_is_not_jitted_has_no_program(toy):
     """A plain function runs many programs; none of them is the step."""
 

@@ -17,6 +17,13 @@ def test_a_cache_updated_in_place_passes(make_case):
     assert verdict.summary == "the cache of 100 kB is updated in place"
 
 
+@pytest.mark.parametrize(("aliased", "outcome"), [(50_000, Outcome.PASS), (49_999, Outcome.FAIL)])
+def test_of_a_cache_divided_over_devices_one_device_s_part_must_alias(make_case, aliased, outcome):
+    """A program is one device's, and so are the bytes that it updates in place."""
+    divided = {"cache_part_bytes": 2_000, "cache_bytes": 4_000}
+    assert memory.judge(make_case(evidence=step(alias_bytes=aliased, extra=divided))).outcome is outcome
+
+
 def test_an_argument_that_did_not_alias_is_named(make_case):
     """Donated and copied all the same: half the cache."""
     verdict = memory.judge(make_case(evidence=step(alias_bytes=CACHE_BYTES // 2, unaliased_donations=("cache.v[0]",))))

@@ -2,8 +2,13 @@
 
 import flax.linen  # noqa: F401 -- see below
 import pytest
+import pytest_benchmark.plugin  # noqa: F401
+import pytest_postgresql.plugin  # noqa: F401
 
-# Sessions inside this one forget what they import, and JAX cannot be imported twice: so it is here already.
+# Sessions inside this one forget what they import, and JAX cannot be imported twice: so it is here already. Other
+# people's plugins, which such a session loads and this one does not, would take seconds in each.
+import schemathesis.pytest.plugin  # noqa: F401
+
 import qwenperf.lab.calls
 import qwenperf.lab.measure_step
 import qwenperf.lab.request  # noqa: F401

@@ -13,7 +13,7 @@ import click
 
 from qwenperf.cli.aot import DEFAULT_ENGINE, joined_targets
 from qwenperf.cli.compare_cases import quarantine
-from qwenperf.cli.compare_own import with_own_engines
+from qwenperf.cli.compare_own import with_engines_beside, with_own_engines
 from qwenperf.cli.compare_sides import package_root
 from qwenperf.cli.config import find_project
 from qwenperf.cli.engine_path import engine_found_here, engine_here_option
@@ -164,7 +164,7 @@ def _sides(
         accepted = from_trailers(repository.trailers(start, TRAILER, end))
     sides = (repository.side("base", start), repository.side("head", end))
     asked = {"engines": None, "jax": None, "aa": False, "suite": flags["suite"]}
-    return with_own_engines(sides, flags["engine"], asked), accepted
+    return with_engines_beside(with_own_engines(sides, flags["engine"], asked), flags["engine"]), accepted
 
 
 def _of_versions(versions: Mapping[str, tuple[str, str]], flags: Mapping[str, Any]) -> tuple[Side, Side]:

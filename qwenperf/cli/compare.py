@@ -25,7 +25,7 @@ from qwenperf.cli.compare_cases import (
     quarantine,
     refuse_flags_of_measuring,
 )
-from qwenperf.cli.compare_own import with_own_engines
+from qwenperf.cli.compare_own import with_engines_beside, with_own_engines
 from qwenperf.cli.compare_sides import make_sides
 from qwenperf.cli.config import find_project
 from qwenperf.cli.engine_path import engine_found_here, engine_here_option
@@ -148,6 +148,7 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
     margins = {name: number(text) for name, text in named_values(flags["margin_of"], "--margin-of CASE=X").items()}
     check_known(margins, [case.id for case in inventory.shared])
     lost = lost_weights(inventory.shared)
+    base, head = with_engines_beside(sides, [case.engine for case in inventory.shared])
 
     def compare(cores: int | None) -> tuple[ComparisonRecord, Path]:
         folder = create_folder(out)

@@ -42,6 +42,26 @@ def with_own_engines(sides: tuple[Side, Side], engines: Sequence[str], flags: Ma
     return made
 
 
+def with_engines_beside(sides: tuple[Side, Side], engines: Sequence[str]) -> tuple[Side, Side]:
+    """Return the sides whose trees hold qwenperf, with each revision's copy of ``engines`` that lie beside it.
+
+    Raises:
+      EnvironmentUnfitError: one would be imported from the checkout.
+    """
+    from qwenperf.lab.engine_paths import with_engine_paths
+    from qwenperf.lab.revisions import Repository
+
+    if not any(side.kind == "revision" and side.tree is None for side in sides) or not any(map(is_factory, engines)):
+        return sides
+    checkout, made = Repository.find(Path.cwd()).root, []
+    for side in sides:
+        found, files = with_engine_paths(side, engines, checkout, Path.cwd())
+        for engine, file in files.items():
+            say(f"{side.name} ({side.label}): {engine} from {file}")
+        made.append(found)
+    return made[0], made[1]
+
+
 def refuse_ours(engines: Sequence[str], suite: str | None, *, holder: str, sharing: str) -> None:
     """Refuse engines that are ours where ``holder`` is somebody's revision: all those ``sharing`` would have the same.
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from qwenperf.errors import EnvironmentUnfitError, MeasurementError, UnknownNameError, UsageError
 from qwenperf.lab.engine_files import engine_file
+from qwenperf.lab.engine_paths import with_engine_paths
 from qwenperf.lab.inventory import declared
 from qwenperf.lab.own_sides import OwnSides
 from qwenperf.lab.revisions import Repository
 from qwenperf.lab.side_command import check_package
 from qwenperf.lab.sides import Side
 from qwenperf.workloads.case import Case
+from qwenperf.workloads.factory import is_factory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,7 @@ class Sides:
             raise MeasurementError(f"{end} cannot be built: {error.message}") from error
         try:
             known = self._cases(side)
+            side = self._with_engine(side, known)
         except MeasurementError as error:
             said = error.message.rpartition("qwenperf: error: ")[2]
             raise UsageError(f"{end} does not have the case {self.case}: {said}") from error
@@ -90,12 +94,23 @@ class Sides:
             return error
         try:
             known = self._cases(side)
+            side = self._with_engine(side, known)
         except (MeasurementError, UsageError, EnvironmentUnfitError) as error:
             return MeasurementError(error.message)
         if self.case not in known:
             return MeasurementError(f"it does not have the case {self.case}.")
         self._listed[sha] = known
         return side
+
+    def _with_engine(self, side: Side, known: Mapping[str, Case]) -> Side:
+        """Return ``side`` with its commit's copy of an engine that lies beside the package."""
+        engine = known[self.case].engine if self.case in known else ""
+        if self.own is not None or not is_factory(engine):
+            return side
+        made, files = with_engine_paths(side, [engine], self.repository.root, Path.cwd())
+        for name, file in files.items():
+            self.say(f"{side.label}: {name} from {file}")
+        return made
 
     def _built(self, sha: str) -> Side:
         self.say(f"building {sha[:10]}")

@@ -48,6 +48,7 @@ class Side:
       commit: where ``root`` comes from, as data.
       environ: variables that this side alone gets.
       tree: where somebody's own engines come from, if not from what is installed.
+      paths: folders below ``root`` with engines that lie beside the package, before all that is installed.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Side:
     commit: Mapping[str, Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
     tree: OwnTree | None = None
+    paths: tuple[Path, ...] = ()
 
     def cases(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
         """Return the cases as this side's process gets them: the id stays, the engine may be another."""
@@ -94,7 +96,8 @@ class Side:
             interpreter = hashlib.sha256(self.python.encode()).hexdigest()[:8]
             kept |= _WITH_CACHE | {"JAX_COMPILATION_CACHE_DIR": str(cache / interpreter)}
         kept |= {} if self.tree is None else {VARIABLE: json.dumps(self.tree.to_json())}
-        paths = [str(self.root), *filter(None, [environ.get("PYTHONPATH")])]
+        own = dict.fromkeys((self.root, *self.paths))
+        paths = [*map(str, own), *filter(None, [environ.get("PYTHONPATH")])]
         return _SHARED | kept | {"PYTHONPATH": os.pathsep.join(paths)} | dict(self.environ)
 
     def record(self) -> SideRecord:

@@ -99,7 +99,7 @@ def _keep_all(connection: Connection, *, looked: Sequence[tuple[Row[Any], Looked
         as_it_was = (series_table.c.id == row.id) & (series_table.c.judged == row.judged)
         is_new = connection.execute(update(series_table).where(as_it_was).values(judged=row.points)).rowcount
         if is_new and one.found is not None:
-            alerts.keep_changes(connection, row, one.found, one.seen, at=at)
+            alerts.keep_changes(connection, row, one.found, one.sight, at=at)
 
 
 def find_stopped(service: Service) -> None:

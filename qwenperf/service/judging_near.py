@@ -6,8 +6,9 @@ not over for that.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +16,13 @@ from sqlalchemy import Row
 
 from qwenperf.gate.history import Judged
 from qwenperf.gate.history_input import MOST
-from qwenperf.schema.regressions import Form, Regression
+from qwenperf.schema.metrics import Direction
+from qwenperf.schema.regressions import Cause, Form, Regression
+from qwenperf.service.db.same_change import Sight
 from qwenperf.stats.history import LEAST
+
+_LEAST_SHARE = -1 + 2**-53
+"""A change to nothing, which no logarithm is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +76,11 @@ def _interval(line: Line, one: Regression) -> range:
     return range(first, last + 1)
 
 
-def in_sight(line: Line) -> frozenset[int] | None:
-    """Return the numbers of the runs at which a change would have been found; ``None``: all that there are.
+def in_sight(line: Line, direction: Direction) -> Sight | None:
+    """Return what of a series was looked at; ``None``: all that there is.
 
-    Of a longer history the last part was looked at. At its beginning, and at that of a machine in it, nobody can tell
-    a change.
+    Of a longer history that is the last part. At its beginning, and at that of a machine in it, nobody can tell a
+    change.
     """
     if len(line.points) <= MOST:
         return None
@@ -84,4 +90,20 @@ def in_sight(line: Line) -> frozenset[int] | None:
         if before[point.environment] >= LEAST:
             seen.add(point.run_id)
         before[point.environment] += 1
-    return frozenset(seen)
+    taken = tuple(_taken(line, 1 if direction is Direction.LOWER else -1))
+    return Sight(runs=frozenset(seen), taken=taken, is_relative=line.judged.is_relative)
+
+
+def _taken(line: Line, worse: int) -> Iterator[tuple[float, float]]:
+    """Yield what the steps took back up to each of them, and half of its interval, as history is judged."""
+    changes = (*line.judged.regressions, *line.judged.improvements)
+    steps = [one for one in changes if one.form is Form.STEP and one.cause is Cause.CODE]
+    taken = 0.0
+    for one in sorted(steps, key=lambda one: line.places[one.run]):
+        change, low, high = (_change(one, size) for size in (one.size, *(one.interval or (one.size, one.size))))
+        taken -= change * worse
+        yield taken, (high - low) / 2
+
+
+def _change(one: Regression, size: float) -> float:
+    return math.log1p(max(size, _LEAST_SHARE)) if one.is_relative else size

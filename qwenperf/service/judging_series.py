@@ -22,7 +22,7 @@ from qwenperf.schema.regressions import Form, Regression, RegressionStatus
 from qwenperf.schema.series import Point, Series
 from qwenperf.service.db import alerts, series
 from qwenperf.service.db.database import Database
-from qwenperf.service.db.same_change import DRIFTS
+from qwenperf.service.db.same_change import DRIFTS, Sight
 from qwenperf.service.judging_near import Line, in_sight, likely, line_of, near
 from qwenperf.service.problems import ServiceUnavailableError
 from qwenperf.service.times import iso
@@ -35,11 +35,11 @@ _OPEN = (RegressionStatus.NEW,)
 class Looked:
     """What is to be told of a series; ``None`` where nobody could look, because of ``unfit`` or of a ``bug``.
 
-    ``seen``: numbers of the runs at which a change would have been found; ``None``: all.
+    ``sight``: how far it was looked at; ``None``: whole.
     """
 
     found: Sequence[alerts.Found] | None = None
-    seen: frozenset[int] | None = None
+    sight: Sight | None = None
     unfit: str = ""
     bug: str = ""
 
@@ -85,7 +85,7 @@ def _changes(row: Row[Any], points: Sequence[Row[Any]]) -> Looked:
         if one.status in _OPEN and points[line.places[one.run]].accepted is None
     ]
     told = {line.places[one.run] for one in judged.regressions}
-    return Looked(found=[*found, *_suspected(row, points, told)], seen=in_sight(line))
+    return Looked(found=[*found, *_suspected(row, points, told)], sight=in_sight(line, known.direction))
 
 
 def _suspected(row: Row[Any], points: Sequence[Row[Any]], told: set[int]) -> list[alerts.Found]:

@@ -302,6 +302,20 @@ def test_a_change_that_is_out_of_sight_is_not_over(project, documents):
         if number in {52, 56}:
             state = "confirmed" if number == 52 else "resolved"
             assert states(project) == [(state, "run-000050"), ("confirmed", "run-000008")]
+    for number in range(57, 60):
+        project.post("/runs", documents.run(number, compiles_steady=0))
+    assert {state for state, _ in states(project)} == {"resolved"}
+
+
+@pytest.mark.usefixtures("short")
+def test_a_time_that_became_slower_out_of_sight_is_over_when_it_is_taken_back(project, documents):
+    """All of it, but for what noise leaves open: half of it back is no end."""
+    levels = [1.0] * 10 + [1.5] * 25 + [1.3] * 6 + [1.0] * 8
+    for number, level in enumerate(levels):
+        project.post("/runs", documents.run(number, value=noisy(number, level)))
+        if number in {20, 40}:
+            assert [state for state, _ in states(project)] == ["confirmed"], number
+    assert [state for state, _ in states(project)] == ["resolved"]
 
 
 @pytest.mark.parametrize("state", ["dismissed", "confirmed"])

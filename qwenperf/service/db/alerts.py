@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
@@ -16,6 +16,7 @@ from qwenperf.service.db.same_change import (
     RESOLVED,
     WAITING,
     Found,
+    Sight,
     is_as_told,
     matched,
 )
@@ -63,17 +64,16 @@ def keep(connection: Connection, series_row: Row[Any], kind: str, found: Sequenc
 
 
 def keep_changes(
-    connection: Connection, series_row: Row[Any], found: Sequence[Found], seen: Collection[int] | None, *, at: int
+    connection: Connection, series_row: Row[Any], found: Sequence[Found], sight: Sight | None, *, at: int
 ) -> int:
-    """Keep changes that were found as ``keep`` does; one that could not be found is not over.
+    """Keep changes that were found as ``keep`` does; one that could not be found is not over for that.
 
-    ``series_row``: with the default branch of its project. ``seen``: numbers of runs at which changes would be found;
-    ``None``: all.
+    ``series_row``: with the default branch of its project. ``sight``: what was looked at; ``None``: all that there is.
     """
     known, branch = _known(connection, series_row, CHANGE), series_row.default_branch
     same = list(matched(found, known))
     _tell(connection, series_row, CHANGE, same, known, at=at)
-    clear = [row for row in known if seen is None or row.run_id in seen or not is_on_main(row, branch)]
+    clear = [row for row in known if sight is None or sight.is_over(row) or not is_on_main(row, branch)]
     _resolve(connection, [row for row in clear if not _is_in(row, same)], at)
     return sum(row is None for _, row in same)
 

@@ -17,6 +17,9 @@ DRIFTS = "drifts since"
 _LARGER = 2.0
 """What somebody answered is not asked again until it is so many times as large."""
 
+_ROUNDED = 1e-9
+"""Share of a change that sums may be off by."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
@@ -56,6 +59,31 @@ class Found:
     def told(self, run: str) -> str:
         """Return what is told where it is known by ``run``."""
         return f"{self.summary} run {run}{self.cause}" if self.run else self.summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """How far a history was looked at that is longer than what can be.
+
+    Attributes:
+      runs: numbers of the runs at which a change would have been found.
+      taken: what the steps in sight took back of what was before, up to each, and what its interval leaves open.
+      is_relative: whether these are logarithms, as where changes are shares.
+    """
+
+    runs: frozenset[int]
+    taken: tuple[tuple[float, float], ...] = ()
+    is_relative: bool = True
+
+    def is_over(self, row: Row[Any]) -> bool:
+        """Say whether the change of an alert, which is found no more, is over: not for being out of sight."""
+        return row.run_id in self.runs or self._took_back(row)
+
+    def _took_back(self, row: Row[Any]) -> bool:
+        if row.before is None or row.after is None or (self.is_relative and min(row.before, row.after) <= 0):
+            return False
+        change = abs(math.log(row.after / row.before) if self.is_relative else row.after - row.before)
+        return any(change - taken <= min(left, change / 2) + _ROUNDED * change for taken, left in self.taken)
 
 
 def matched(found: Iterable[Found], known: Sequence[Row[Any]]) -> Iterator[tuple[Found, Row[Any] | None]]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from qwenperf.decode.build import build_engine
+from qwenperf.decode.programs import describe
 from qwenperf.models.decoder import logits
 from qwenperf.models.registry import load_model
 
@@ -39,3 +40,14 @@ def prompt(model):
         return np.random.default_rng([seed, batch, length]).integers(0, model.config.vocab_size, (batch, length))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def program_of():
+    """Return one program of an engine's requests, and compile none of the others."""
+
+    def compiled(engine, name, batch, prompt_length, new_tokens):
+        planned = next(one for one in engine.plan(batch, prompt_length, new_tokens) if one.name == name)
+        return describe(name, planned.build())
+
+    return compiled

@@ -206,7 +206,7 @@ def test_no_step_compiles_for_hooks(tokens):
     assert log.count() == 0
 
 
-def test_without_hooks_the_step_is_the_plain_program():
+def test_without_hooks_the_step_is_the_plain_program(program_of):
     """The canonical fingerprint is the plain step's; one capture changes it."""
     bare = compile_ahead(named("decode_step", decode_step, config=MODEL.config), donate=True)
     machinery = compile_ahead(
@@ -220,7 +220,7 @@ def test_without_hooks_the_step_is_the_plain_program():
         tokens_B = jax.ShapeDtypeStruct((2,), jnp.int32)
         prints.add(fingerprint(call.lower(MODEL.params, tokens_B, state, chosen.tables).compile().as_text()))
     assert len(prints) == 1
-    hooked = engine("cached-host", (capture("norm"),)).programs(2, LENGTH, NEW)["decode_step"]
+    hooked = program_of(engine("cached-host", (capture("norm"),)), "decode_step", 2, LENGTH, NEW)
     assert fingerprint(hooked.compiled.as_text()) not in prints
 
 
@@ -239,16 +239,17 @@ def test_without_hooks_prefill_and_loop_are_the_plain_programs():
         found = plan(made, chosen.params, chosen.tables, batch=2, pieces=pieces(LENGTH, settings, CAPACITY))
         return {one.name: fingerprint(one.build().compiled.as_text()) for one in found}
 
-    assert prints(calls) == prints(chosen.calls)
-    assert set(prints(calls)) == {"new_state", "prefill", "decode_step", "generate", "clear"}
+    found = prints(calls)
+    assert found == prints(chosen.calls)
+    assert set(found) == {"new_state", "prefill", "decode_step", "generate", "clear"}
 
 
-def test_the_setting_keeps_every_layers_output(tokens, plain):
+def test_the_setting_keeps_every_layers_output(tokens, plain, program_of):
     """``hooks=capture`` is a rung like any other; what it keeps is given up and written in place."""
     chosen = build_engine(MODEL, "cached+hooks=capture", capacity=CAPACITY)
     np.testing.assert_array_equal(chosen.generate(tokens, NEW), plain)
     assert sorted(chosen.spare[2].seen) == ["layers.0.output", "layers.1.output"]
-    program = chosen.programs(2, LENGTH, NEW)["generate"]
+    program = program_of(chosen, "generate", 2, LENGTH, NEW)
     assert "state.seen['layers.0.output']" in program.donated
     assert program.compiled.memory_analysis().alias_size_in_bytes == program.donated_bytes
     assert chosen.facts(2, LENGTH, NEW).settings["hooks"] == "capture"

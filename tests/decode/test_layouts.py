@@ -53,9 +53,16 @@ def having(family, changes):
     return changes.replace("gate_up=fused+", "") if family == "gpt2" else changes
 
 
-def program(name, family="qwen2", batch=1):
-    """Return the compiled decode step."""
-    return build_engine(build(family), f"cached-host+{name}", capacity=CAPACITY).programs(batch, 7, 5)["decode_step"]
+@pytest.fixture(scope="module")
+def program(program_of):
+    """Return the compiled decode step of some forms; the same one each time."""
+
+    @cache
+    def compiled(name, batch=1):
+        engine = build_engine(build("qwen2"), f"cached-host+{name}", capacity=CAPACITY)
+        return program_of(engine, "decode_step", batch, 7, 5)
+
+    return compiled
 
 
 # LLaMA is Qwen2 without a bias, Qwen3 the same with two norms: they differ from it in nothing that is laid out anew.
@@ -105,7 +112,7 @@ def test_a_model_without_a_gate_cannot_have_it_fused():
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("layout", ["head-major", "position-major"])
-def test_a_scanned_step_updates_the_stacked_cache_where_it_lies(layout, batch):
+def test_a_scanned_step_updates_the_stacked_cache_where_it_lies(program, layout, batch):
     """All of it is aliased, and neither copied nor transposed; a scan over the cache itself would do both."""
     found = program(f"layers=scanned+cache_layout={layout}", batch=batch)
     (stack,) = found.cache_shapes
@@ -128,13 +135,13 @@ def test_a_scanned_step_updates_the_stacked_cache_where_it_lies(layout, batch):
         ("fusion=barriers", "fusion=xla", False),
     ],
 )
-def test_forms_that_compile_to_one_program_have_one_fingerprint(name, other, same):
+def test_forms_that_compile_to_one_program_have_one_fingerprint(program, name, other, same):
     """At batch 1 on CPU; what differs to the reader only is found to be one and the same."""
     prints = [fingerprint(program(changes).compiled.as_text()) for changes in (name, other)]
     assert (prints[0] == prints[1]) is same
 
 
-def test_barriers_reach_the_compiled_program():
+def test_barriers_reach_the_compiled_program(program):
     """Embedding, two residual additions a layer with what is added, scores, masked scores and softmax."""
     text = program("fusion=barriers").compiled.as_text()
     assert text.count(" opt-barrier(") == 1 + 2 * (4 + 3)

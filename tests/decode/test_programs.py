@@ -68,17 +68,17 @@ def test_the_donated_state_is_aliased_to_the_byte(name, programs):
 
 @pytest.mark.parametrize("name", ["decode_step", "generate"])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_no_step_copies_the_cache(name, batch, engine):
+def test_no_step_copies_the_cache(name, batch, engine, program_of):
     """Neither a single step nor the body of the loop, at batch 1 as at batch 3."""
-    program = engine("cached").programs(batch, 7, 5)[name]
+    program = program_of(engine("cached"), name, batch, 7, 5)
     assert program.cache_shapes == (f"f32[{2 * batch},16,16]",)
     assert _moved(program) == []
 
 
-def test_without_donation_nothing_is_aliased_and_every_array_is_copied(model):
+def test_without_donation_nothing_is_aliased_and_every_array_is_copied(model, program_of):
     """What the alias gate must see when donation is lost."""
     engine = build_engine(model, EngineSettings(donate=False), capacity=16)
-    program = engine.programs(1, 7, 5)["decode_step"]
+    program = program_of(engine, "decode_step", 1, 7, 5)
     assert program.donated == ()
     assert program.compiled.memory_analysis().alias_size_in_bytes == 0
     assert len(_moved(program)) == 4
@@ -91,10 +91,10 @@ def test_a_weight_is_not_moved_in_a_step(programs):
 
 
 @pytest.mark.parametrize(("rotary", "sines"), [("tables", False), ("recomputed", True)])
-def test_sines_are_in_the_step_only_where_rotary_is_recomputed(rotary, sines, model):
+def test_sines_are_in_the_step_only_where_rotary_is_recomputed(rotary, sines, model, program_of):
     """In the compiled text as in StableHLO."""
     engine = build_engine(model, EngineSettings(rotary=rotary), capacity=16)
-    program = engine.programs(1, 7, 5)["decode_step"]
+    program = program_of(engine, "decode_step", 1, 7, 5)
     for name in ("sine", "cosine"):
         assert (f" {name}(" in program.compiled.as_text()) is sines
         assert (f"stablehlo.{name}" in program.lowered_text) is sines

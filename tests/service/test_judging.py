@@ -175,53 +175,61 @@ def test_a_case_that_stops_is_an_alert_until_it_goes_on(project, documents):
 
 @pytest.fixture
 def nightly(project, documents, monkeypatch):
-    """Sends a run of some cases on a day, and looks for those that stopped; returns what waits, by case."""
+    """Sends a run of some cases on a day."""
     service = project.server.service
     clock = service.clock
-    monkeypatch.setattr(judging, "_CASES", 2)
 
     def work(day, cases, *, branch="main", fork_point=""):
         monkeypatch.setitem(vars(service), "clock", lambda: clock() + day * 24 * HOUR)
         query = {"fork_point": fork_point} if fork_point else {}
-        if cases:
-            number = 24 * day + (branch != "main")
-            document = documents.run(number, cases=cases, branch=branch)
-            project.ask("POST", "/runs", 201, json=document, params=query)
-        find_stopped(service)
-        return {one["case"]: one["run"] for one in project.get("/alerts")["alerts"] if one["state"] == "open"}
+        document = documents.run(24 * day + (branch != "main"), cases=cases, branch=branch)
+        project.ask("POST", "/runs", 201, json=document, params=query)
 
     return work
 
 
-def test_a_case_that_stops_is_found_among_many_that_are_quiet_all_day(nightly):
+def stopped(project, later=0):
+    """Look for cases that stopped, now or some days later, and return what waits: its case and last run."""
+    service = project.server.service
+    find_stopped(replace(service, clock=lambda: service.clock() + later * 24 * HOUR))
+    return {one["case"]: one["run"] for one in project.get("/alerts")["alerts"] if one["state"] == "open"}
+
+
+def test_a_case_that_stops_is_found_among_many_that_are_quiet_all_day(project, nightly, monkeypatch):
     """However many there are, and whichever comes first: all are looked at, some at a time."""
-    for day in range(8):
-        assert nightly(day, ("a", "b", "c", "d", "e")) == {}
-    for day in range(8, 30):
-        found = nightly(day, ("a", "b", "c", "e"))
-    assert found == {"d": "run-000168"}
-    assert nightly(30, ("d",)) == {}
+    for day in range(7):
+        nightly(day, ("a", "b", "c", "d", "e"))
+    assert stopped(project) == {}
+    for day in range(7, 12):
+        nightly(day, ("a", "b", "c", "e"))
+    monkeypatch.setattr(judging, "_CASES", 2)
+    assert stopped(project) == {"d": "run-000144"}
+    nightly(12, ("d",))
+    assert stopped(project) == {}
 
 
 @pytest.mark.parametrize("fork_point", ["", "a" * 40])
-def test_only_runs_of_the_default_branch_say_whether_a_case_goes_on(nightly, fork_point):
+def test_only_runs_of_the_default_branch_say_whether_a_case_goes_on(project, nightly, fork_point):
     """A branch that was closed is no end of a case, and runs of pull requests keep no nightly one alive."""
-    for day in range(8):
+    for day in range(6):
         nightly(day, ("old",))
         nightly(day, ("old", "new"), branch="topic", fork_point=fork_point)
-    for day in range(8, 20):
-        assert set(nightly(day, ("old",), branch="topic", fork_point=fork_point)) <= {"old"}
-    assert nightly(20, ()) == {"old": "run-000168"}
-    assert nightly(21, ("old",)) == {}
+    for day in range(6, 10):
+        nightly(day, ("old",), branch="topic", fork_point=fork_point)
+    assert stopped(project) == {"old": "run-000120"}
+    nightly(11, ("old",), branch="topic", fork_point=fork_point)
+    assert stopped(project) == {"old": "run-000120"}
+    nightly(12, ("old",))
+    assert stopped(project) == {}
 
 
 def test_a_case_that_stopped_on_what_was_the_default_branch_is_over(project, nightly):
     """Another branch is what counts now."""
-    for day in range(8):
+    for day in range(6):
         nightly(day, ("a",))
-    assert nightly(20, ()) == {"a": "run-000168"}
+    assert stopped(project, later=9) == {"a": "run-000120"}
     project.ask("PATCH", "", 200, json={"default_branch": "trunk"})
-    assert nightly(21, ()) == {}
+    assert stopped(project, later=9) == {}
 
 
 def test_whoever_accepts_a_change_has_not_said_that_its_case_may_stop(project, documents, monkeypatch):

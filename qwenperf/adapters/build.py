@@ -1,7 +1,7 @@
 """One way in: whatever somebody calls their engine, as an engine.
 
-An engine of our protocols passes through; a pair, an object with steps, a model with its parameters and a bare
-function each get their adapter.
+An engine of ours passes through; a pair, an object with steps, a model with its parameters and a bare function each get
+their adapter. Whether an object has a name of its own changes nothing else.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import jax
 
 from qwenperf.adapters.callable import CallableEngine
 from qwenperf.adapters.flax import flax_engine
-from qwenperf.adapters.joined import PARTS, joined, with_truth
+from qwenperf.adapters.joined import PARTS, JoinedEngine, joined, with_truth
 from qwenperf.adapters.steps import StepsEngine
 from qwenperf.decode.engine import Engine, StepEngine
+from qwenperf.decode.ladder_engine import LadderEngine
 from qwenperf.errors import UsageError
 
 ACCEPTED = (
@@ -24,6 +25,9 @@ ACCEPTED = (
 )
 
 Logits = Callable[[Any], jax.Array]
+
+_OURS = (CallableEngine, JoinedEngine, StepsEngine, LadderEngine)
+"""What returns just what ``decode.engine`` asks for; anything else may return more, and is looked at."""
 
 
 def as_engine(subject: Any, *, uncached: Logits | None = None, name: str = "") -> Engine:
@@ -40,25 +44,24 @@ def as_engine(subject: Any, *, uncached: Logits | None = None, name: str = "") -
     if isinstance(subject, tuple):
         return _pair(subject, uncached, name)
     _check_parts(subject)
-    if isinstance(subject, Engine):
+    if isinstance(subject, _OURS):
         return subject if uncached is None else with_truth(subject, uncached)
     uncached = uncached or getattr(subject, "uncached_logits", None)
-    name = name or _name(subject)
+    name = _own_name(subject) or name or _name(subject)
     if isinstance(subject, StepEngine):
         return _stepping(subject, uncached, name)
     call = getattr(subject, "generate", subject)
     if not callable(call):
         raise UsageError(f"{_describe(subject)} is no engine.", advice=ACCEPTED)
-    return CallableEngine(name=name, call=call, uncached_logits=uncached)
+    whole = CallableEngine(name=name, call=call, uncached_logits=uncached)
+    return whole if call is subject else joined(name, subject, generate=whole.generate, uncached_logits=uncached)
 
 
 def _stepping(subject: StepEngine, uncached: Logits | None, name: str) -> Engine:
     """Return an object with steps as an engine: what it has of its own is used, a loop of its steps for the rest."""
     steps = StepsEngine(name=name, first=subject.prefill, step=subject.decode_step, uncached_logits=uncached)
     call = getattr(subject, "generate", None)
-    if call is None:
-        return steps
-    whole = CallableEngine(name=name, call=call).generate
+    whole = steps.generate if call is None else CallableEngine(name=name, call=call).generate
     checked = {"prefill": steps.prefill, "decode_step": steps.decode_step}
     return joined(name, subject, steps, generate=whole, **checked, uncached_logits=uncached)
 
@@ -77,6 +80,11 @@ def _check_parts(subject: Any) -> None:
         value = getattr(subject, part, None)
         if value is not None and not callable(value):
             raise UsageError(f"{part} of {_name(subject)} is {_describe(value)}.", advice="It must be a method.")
+
+
+def _own_name(subject: Any) -> str:
+    own = getattr(subject, "name", "")
+    return own if isinstance(own, str) else ""
 
 
 def _name(subject: Any) -> str:

@@ -105,6 +105,31 @@ def test_an_object_with_steps_and_a_loop_of_its_own_is_asked_for_that_loop(toy, 
     assert list(engine.programs(2, 5, NEW)) == ["decode_step"]
 
 
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize("own_name", [{}, {"name": None}, {"name": "mine"}])
+def test_a_name_of_its_own_changes_nothing_but_the_name(toy, prompt, expected, own_name, steps):
+    """Prompt and new tokens, and logits of all positions, are taken; what an object offers beside them is kept."""
+
+    def all_logits(logits_and_state):
+        logits, state = logits_and_state
+        return logits[:, None], state
+
+    parts = {"generate": toy.generate, "uncached_logits": toy.uncached_logits}
+    if steps:
+        parts["prefill"] = lambda tokens: all_logits(toy.prefill(tokens))
+        parts["decode_step"] = toy.decode_step
+    else:
+        parts["facts"] = lambda *_: None
+    engine = as_engine(SimpleNamespace(**parts, **own_name), name="given")
+    assert engine.name == (own_name.get("name") or "given")
+    np.testing.assert_array_equal(engine.generate(prompt, NEW), expected)
+    assert isinstance(engine, ReferencedEngine)
+    assert isinstance(engine, SizedEngine)
+    if steps:
+        assert engine.prefill(prompt)[0].shape == (2, 17)
+        assert list(engine.programs(2, 5, NEW)) == ["decode_step"]
+
+
 def test_prefill_alone_gives_the_uncached_logits(toy, prompt):
     """Without a forward of the whole sequence, prefill on every prefix is the truth."""
     logits = prefix_logits(toy.prefill, start=3)(prompt)

@@ -196,7 +196,8 @@ def _with_sight(record: ComparisonRecord, file: Path, plan: Plan, compare: Compa
     if compare is not None and not record.interrupted:
         say("the same again, pinned to one core")
         pinned, _ = compare(1)
-        record = replace(record, findings=(*record.findings, *pinning(free, sights(pinned, plan))))
+        told = () if pinned.interrupted else pinning(free, sights(pinned, plan))
+        record = replace(record, findings=(*record.findings, *told), interrupted=pinned.interrupted)
         write_text(file, dumps(record))
     keep_page(record, file)
     return record

@@ -56,8 +56,9 @@ def _git(folder: Path, *arguments: str) -> str | None:
     """Return what git prints, ``None`` when it is absent, fails or hangs."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
-        )
+            ["git", "-C", str(folder), *arguments], capture_output=True, encoding="utf-8", errors="replace",
+            check=True, timeout=_TIMEOUT_S,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

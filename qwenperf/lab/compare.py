@@ -118,7 +118,7 @@ class Comparison:
         with self._discarded_if_empty(), programs as place, under_way(self.folder):
             self._pairs.cache = Path(place)
             self._stages()
-            self._keep()
+            self._keep(over=True)
         return self._record
 
     @contextmanager
@@ -226,8 +226,11 @@ class Comparison:
             },
         )
 
-    def _keep(self) -> None:
-        """Put in what the pairs have found out, judge it, and write it down."""
+    def _keep(self, *, over: bool = False) -> None:
+        """Put in what the pairs have found out, judge it, and write it down.
+
+        Until it is ``over`` the file says ``interrupted``: so it is where this process is killed.
+        """
         environments = self._pairs.environments
         record = replace(
             self._record,
@@ -237,7 +240,7 @@ class Comparison:
             findings=(),
         )
         self._record = excuse(judge_comparison(record, self.stages), self.excuses, datetime.now(UTC).date())
-        write_text(self.folder / FILE, dumps(self._record))
+        write_text(self.folder / FILE, dumps(self._record if over else replace(self._record, interrupted=True)))
 
     def _compared(self, case: Case) -> ComparedCase:
         base, head = (_evidence(self._pairs.evidence[side].get(case.id)) for side in ("base", "head"))

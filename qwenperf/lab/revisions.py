@@ -105,7 +105,7 @@ class Repository:
         """Return the values of the trailer ``key`` in the messages of the commits from ``base`` to ``head``."""
         form = f"--format=%(trailers:key={key},valueonly,unfold)"
         last = self.resolve("HEAD" if head == WORKING_TREE else head)
-        told = git(self.root, "log", form, f"{self.resolve(base)}..{last}", "--")
+        told = _printable(git(self.root, "log", form, f"{self.resolve(base)}..{last}", "--"))
         return tuple(line.strip() for line in told.splitlines() if line.strip())
 
     def export(self, sha: str) -> Path:
@@ -123,21 +123,35 @@ class Repository:
         return tree
 
     def snapshot(self) -> Path:
-        """Return a copy of the checkout as it lies there: what is edited during a comparison must not get into it."""
+        """Return a copy of the checkout as it lies there: what is edited during a comparison must not get into it.
+
+        Raises:
+          MeasurementError: a file cannot be read, or went while it was copied.
+        """
         listed = git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         names = [name for name in sorted(set(listed.split("\0"))) if name and _is_held(self.root / name)]
-        digest = hashlib.sha256()
-        for name in names:
-            digest.update(name.encode() + b"\0" + hashlib.sha256(_content(self.root / name)).digest())
-        tree = self.cache / "trees" / f"working-{digest.hexdigest()[:20]}"
-        if not tree.is_dir():
-            tree.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=tree.parent, prefix=".tree-") as folder:
-                made = Path(folder) / "tree"
-                for name in names:
-                    (made / name).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(self.root / name, made / name, follow_symlinks=False)
-                _move_into_place(made, tree)
+        try:
+            tree = self._working(_digest(self.root, names))
+            return tree if tree.is_dir() else self._copied(names)
+        except OSError as error:
+            raise MeasurementError(
+                f"the working tree cannot be copied: {error}.", advice="Measure while nothing else writes to it."
+            ) from error
+
+    def _working(self, digest: str) -> Path:
+        return self.cache / "trees" / f"working-{digest[:20]}"
+
+    def _copied(self, names: Sequence[str]) -> Path:
+        """Return a copy under the name of what it holds: a file may have been saved since the checkout was read."""
+        trees = self.cache / "trees"
+        trees.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=trees, prefix=".tree-") as folder:
+            made = Path(folder) / "tree"
+            for name in names:
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(self.root / name, made / name, follow_symlinks=False)
+            tree = self._working(_digest(made, names))
+            _move_into_place(made, tree)
         return tree
 
     def python_for(self, tree: Path) -> str:
@@ -233,6 +247,13 @@ def _export(root: Path, sha: str, folder: Path) -> None:
         raise MeasurementError(f"commit {sha[:10]} cannot be exported: it has no file.")
 
 
+def _digest(root: Path, names: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(os.fsencode(name) + b"\0" + hashlib.sha256(_content(root / name)).digest())
+    return digest.hexdigest()
+
+
 def _is_held(place: Path) -> bool:
     """Say whether git holds what lies there: a file or a link, and no folder of another repository."""
     return place.is_symlink() or place.is_file()
@@ -253,7 +274,7 @@ def _move_into_place(made: Path, place: Path) -> None:
 
 
 def git(folder: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return what git says in ``folder``, told more by ``environ``.
+    """Return what git says in ``folder``, told more by ``environ``; bytes that are no UTF-8 as in names of files.
 
     Raises:
       UsageError: it refuses; in its words.
@@ -261,15 +282,21 @@ def git(folder: Path, *arguments: str, environ: Mapping[str, str] | None = None)
     """
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=_GIT_LIMIT_S, check=False,
+            ["git", "-C", str(folder), *arguments], capture_output=True, timeout=_GIT_LIMIT_S, check=False,
+            encoding="utf-8", errors="surrogateescape",
             env=None if environ is None else {**os.environ, **environ},
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentUnfitError(f"git does not run: {error}.") from error
     if done.returncode:
-        said = done.stderr.strip().splitlines()
+        said = _printable(done.stderr).strip().splitlines()
         raise UsageError(f"git {arguments[0]}: {said[-1] if said else f'exit code {done.returncode}'}.")
     return done.stdout.strip()
+
+
+def _printable(text: str) -> str:
+    """Return a text in which bytes that are no UTF-8 are told as such: no record could hold them."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def default_cache(environ: Mapping[str, Any] = os.environ) -> Path:

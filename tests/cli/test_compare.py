@@ -164,6 +164,10 @@ def test_what_a_machine_can_tell_apart_is_in_the_record_and_on_its_page(tmp_path
     assert (pinning.data["helps"], pinning.data["hurts"]) == (True, False)
     assert "pinning helps here" in (tmp_path / "report.html").read_text()
     assert [one.code for one in _with_sight(unchanged(0.05), file, Plan(), None).findings] == ["aa-sight"]
+    cut = replace(unchanged(0.05), interrupted=True)
+    ended = _with_sight(unchanged(0.05), file, Plan(), lambda _cores: (cut, file))
+    assert (ended.interrupted, [one.code for one in ended.findings]) == (True, ["aa-sight"])
+    assert comparison_loads(file.read_text()).interrupted
 
 
 def test_a_cost_is_accepted_in_the_commits_of_whatever_head_is_compared(repository, tmp_path_factory, monkeypatch):

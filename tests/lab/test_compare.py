@@ -107,6 +107,7 @@ def test_a_comparison_with_a_limit_begins_no_pair_that_would_not_end_in_time(tmp
         limit_s=70.0,
     ).run()  # fmt: skip
     assert (slow.measured, len(record.pairs)) == (3, 3)
+    assert not record.interrupted
     assert all(verdict.outcome is not Outcome.PASS for verdict in record.cases[0].verdicts if verdict.gate == "speed")
 
 
@@ -139,6 +140,28 @@ def test_an_interrupt_keeps_the_pairs_that_were_measured(tmp_path, monkeypatch):
     assert (marked, is_under_way(folder)) == ([True] * 3, None)
     assert len(comparison_loads((folder / "comparison.json").read_text()).pairs) == 2
     assert exit_code(record) == 130
+
+
+def test_a_comparison_that_is_killed_half_way_is_no_verdict(tmp_path, monkeypatch):
+    """Its file is judged after each pair, and a kill leaves nobody to say that it was not over."""
+    slow, seen = Slow(), []
+
+    def measure(_self, number, *, stage):
+        if number > 1:
+            record = comparison_loads((folder / "comparison.json").read_text())
+            seen.append((record.interrupted, exit_code(record)))
+        return slow.measure(number, stage=stage)
+
+    monkeypatch.setattr(Pairs, "measure", measure)
+    side = Side(name="base", label="base", kind="revision", root=PACKAGE.parent, python=sys.executable)
+    folder = create_folder(tmp_path)
+    record = Comparison(
+        base=side, head=replace(side, name="head"), inventory=Inventory(shared=(CASE,)), plan=Plan(looks=(6,)),
+        options=PairOptions(), folder=folder, listener=PairProgress(lambda _: None), facts={},
+    ).run()  # fmt: skip
+    assert seen == [(True, 130)] * 5
+    assert comparison_loads((folder / "comparison.json").read_text()) == record
+    assert not record.interrupted
 
 
 @pytest.mark.slow

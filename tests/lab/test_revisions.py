@@ -1,5 +1,7 @@
 """Revisions of a real git repository, made for the test."""
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qwenperf.errors import UsageError
+from qwenperf.errors import MeasurementError, UsageError
 from qwenperf.lab.revisions import LOCK, Repository, default_cache, install
 
 
@@ -55,6 +57,44 @@ def test_the_working_tree_is_measured_as_it_lies_there(repository):
     (repository.root / "code.py").write_text("VERSION = 5\n")
     assert (side.root / "code.py").read_text() == "VERSION = 4\n", "an edit got into a comparison that had begun"
     assert (repository.side("head", ".").root / "code.py").read_text() == "VERSION = 5\n"
+
+
+def test_a_copy_has_the_name_of_what_it_holds(repository, monkeypatch):
+    """A file that is saved while the checkout is copied would be measured for the old one from then on."""
+    edited, code = [], repository.root / "code.py"
+
+    def copy(source, target, **how):
+        if not edited:
+            edited.append(code.write_text("VERSION = 9\n"))
+        return shutil_copy(source, target, **how)
+
+    shutil_copy = shutil.copy2
+    monkeypatch.setattr("qwenperf.lab.revisions.shutil.copy2", copy)
+    assert (repository.snapshot() / "code.py").read_text() == "VERSION = 9\n"
+    code.write_text("VERSION = 3\n")
+    assert (repository.snapshot() / "code.py").read_text() == "VERSION = 3\n"
+
+
+def test_a_file_that_goes_while_it_is_copied_is_one_line(repository, monkeypatch):
+    """No internal error: a build writes and removes files."""
+    monkeypatch.setattr("qwenperf.lab.revisions._is_held", lambda _place: True)
+    (repository.root / "code.py").unlink()
+    with pytest.raises(MeasurementError, match=r"the working tree cannot be copied: .*code\.py"):
+        repository.snapshot()
+
+
+def test_names_and_messages_that_are_no_utf_8_are_taken(repository):
+    """Git holds bytes; a record holds text."""
+    name = os.fsdecode(b"caf\xe9.txt")
+    (repository.root / name).write_text("x")
+    message = repository.root.parent / "message"
+    message.write_bytes(b"one\n\nQwenperf-Accept: 4x128/*: caf\xe9 costs\n")
+    git(repository.root, "checkout", "-q", "-b", "other", "main")
+    git(repository.root, "commit", "-q", "--allow-empty", "--cleanup=verbatim", "-F", str(message))
+    assert (repository.snapshot() / name).read_text() == "x"
+    (accepted,) = repository.trailers("main", "Qwenperf-Accept", "other")
+    assert accepted.startswith("4x128/*: caf")
+    assert accepted.encode()
 
 
 def held(tree):

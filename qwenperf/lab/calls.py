@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -66,7 +67,7 @@ def repeat_calls(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]],
     Calls that look like a request for tokens are judged as one: the first may not compile for each of its tokens.
 
     Raises:
-      UsageError: fewer than two calls, or arguments that the first call gave up.
+      UsageError: fewer than two calls, arguments that the first call gave up, or a result that is yet to be made.
       EnvironmentUnfitError: JAX is set to debug.
     """
     environment.check_fit()
@@ -78,7 +79,7 @@ def repeat_calls(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]],
         for index, arguments in enumerate(calls):
             check_alive(name, arguments)
             with watched.log.phase("steady" if index else "cold"):
-                watched.result = jax.block_until_ready(call(*arguments))
+                watched.result = jax.block_until_ready(_made(call(*arguments), name))
     return watched
 
 
@@ -142,6 +143,21 @@ def _kept_refusals(log: CompileLog) -> Iterator[None]:
             yield
     except RefusedCallError:
         pass
+
+
+def _made(result: Any, name: str) -> Any:
+    """Return ``result``; refuse one that comes later: what is yet to run compiles when nobody watches."""
+    for leaf in jax.tree_util.tree_leaves(result, is_leaf=lambda node: isinstance(node, Iterator)):
+        if isinstance(leaf, Awaitable | AsyncIterable | Future):
+            advice = "Hand over a function that waits for it, with asyncio.run(...) or result(), and returns what comes."
+        elif isinstance(leaf, Iterator):
+            advice = f"Hand over a function that takes all of it, such as lambda *args: list({name}(*args))."
+        else:
+            continue
+        if isinstance(leaf, Coroutine):
+            leaf.close()  # or Python warns that it was never awaited
+        raise UsageError(f"{name} returned a {type(leaf).__name__}: what it is to do has not run.", advice=advice)
+    return result
 
 
 def check_alive(name: str, arguments: tuple[Any, ...], advice: str = _FRESH) -> None:

@@ -63,6 +63,33 @@ def test_one_call_is_none_too_many():
         repeat_calls(print, [()], name="print")
 
 
+def _streamed(tokens):
+    yield prefill(tokens)
+
+
+async def _awaited(tokens):
+    return prefill(tokens)
+
+
+async def _streamed_later(tokens):
+    yield prefill(tokens)
+
+
+@pytest.mark.parametrize(
+    ("function", "seen", "advice"),
+    [
+        (_streamed, "generator", "list"),
+        (lambda tokens: (tokens, map(prefill, [tokens])), "map", "list"),
+        (_awaited, "coroutine", "asyncio.run"),
+        (_streamed_later, "async_generator", "asyncio.run"),
+    ],
+)
+def test_what_has_not_run_yet_is_no_answer(function, seen, advice):
+    """A generator or a coroutine has compiled nothing when the call is over, and would pass whatever it does."""
+    with pytest.raises(UsageError, match=rf"f returned a {seen}: what it is to do has not run\..* {advice}\("):
+        repeat_calls(function, [(PROMPT,)] * 2, name="f")
+
+
 def test_a_donated_argument_is_explained():
     """Calling again with an array that the first call gave up says what to hand over instead."""
     give_up = jax.jit(lambda x: x + 1, donate_argnums=0)

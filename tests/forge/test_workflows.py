@@ -85,3 +85,9 @@ def test_an_action_without_a_command_is_no_green_check(repository, tmp_path, arg
     """A variable that is not set is an empty one; the program alone prints its help and ends with 0."""
     done = acted(repository, tmp_path, arguments)
     assert (done.returncode, "'arguments' is empty" in done.stderr) == (2, True)
+
+
+def test_a_module_in_the_repository_is_not_taken_for_one_of_ours(repository, tmp_path):
+    """The step may hold a token, and the repository is a pull request's."""
+    (tmp_path / "click.py").write_text("raise SystemExit(7)")
+    assert acted(repository, tmp_path, "--version").returncode == 0

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from qwenperf.errors import EnvironmentUnfitError, MeasurementError
-from qwenperf.lab.own_tree import OwnTree, own_tree
+from qwenperf.lab.own_tree import OwnTree, is_of_checkout, own_tree
 from qwenperf.lab.revisions import compile_tree, holds_package
 from qwenperf.lab.side_command import run_command
 from qwenperf.lab.sides import Side
@@ -69,17 +68,10 @@ def _file(side: Side, engine: str, tree: OwnTree) -> str | None:
         return None
     files: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     for name, file in sorted(files.items(), key=lambda one: one[0] != module):
-        if _is_checkout_s(Path(file), tree):
+        if is_of_checkout(Path(file), tree):
             raise EnvironmentUnfitError(
                 f"{side.name} ({side.label}): engine {engine}: {name} was imported from {file}, the checkout, and not "
                 f"from the revision's tree {tree.root}: both sides would share it.",
                 advice="Start the command in the folder of the repository that holds the package, or its src.",
             )
     return files.get(module)
-
-
-def _is_checkout_s(file: Path, tree: OwnTree) -> bool:
-    """Say whether a file is the checkout's own, and not of an environment that lies in it."""
-    environments = (Path(sys.prefix), tree.checkout / ".venv")
-    inside = [file.is_relative_to(place.resolve()) for place in (tree.checkout, tree.root, *environments)]
-    return inside[0] and not any(inside[1:]) and not {"site-packages", "dist-packages"} & set(file.parts)

@@ -27,6 +27,12 @@ _BEFORE = "Something imported it when Python started: uninstall that copy."
 _ELSEWHERE = (
     "Start the command in the folder of the repository that holds the package, or in the one that holds its src."
 )
+_BESIDE = "Let it lie beside the engine's package, where each revision has its own."
+_UNHELD = (
+    "Git does not hold it in that revision, as a submodule's file or what a build has left: install a copy that is no "
+    "editable one, which is the same on both sides on purpose."
+)
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,19 +144,29 @@ def check_engine_file(engine: str, tree: OwnTree) -> str:
         )
     for name, other in sorted(sys.modules.items()):
         place = _file_of(other)
-        if place is not None and name.partition(".")[0] != _OURS.name and _is_shared(place, tree):
+        if place is not None and name.partition(".")[0] != _OURS.name and is_of_checkout(place, tree):
             raise EnvironmentUnfitError(
                 f"engine {engine}: {name} was imported from {place}, the checkout, and not from the revision's tree: "
                 "both sides would share it.",
-                advice="Let it lie beside the engine's package, where each revision has its own.",
+                advice=_shared_advice(place, tree),
             )
     return str(file)
 
 
-def _is_shared(file: Path, tree: OwnTree) -> bool:
-    """Say whether a file is the checkout's where the revision has one of its own; environments are in no revision."""
-    checkout = tree.checkout.resolve()
-    return file.is_relative_to(checkout) and (tree.root / file.relative_to(checkout)).is_file()
+def is_of_checkout(file: Path, tree: OwnTree) -> bool:
+    """Say whether a file lies in the checkout and not in an environment there: no revision would have its own.
+
+    One that git does not hold too, such as a submodule's or what a build has left: it is of no revision.
+    """
+    environments = (tree.checkout / ".venv", *map(Path, (sys.prefix, sys.base_prefix)))
+    elsewhere = (tree.root, _OURS, *environments)
+    if not file.is_relative_to(tree.checkout.resolve()) or _PACKAGES & set(file.parts):
+        return False
+    return not any(file.is_relative_to(place.resolve()) for place in elsewhere)
+
+
+def _shared_advice(file: Path, tree: OwnTree) -> str:
+    return _BESIDE if (tree.root / file.relative_to(tree.checkout.resolve())).is_file() else _UNHELD
 
 
 def _file_of(module: ModuleType | None) -> Path | None:

@@ -114,3 +114,18 @@ def test_a_helper_of_the_checkout_is_refused_and_an_environment_in_it_is_not(pla
         EnvironmentUnfitError, match=r"theirhelper was imported from .*checkout.* both sides would share"
     ):
         check_engine_file(ENGINE, tree)
+
+
+@pytest.mark.parametrize("name", ["lib/theirhelper.py", "theirhelper.py"])
+def test_a_file_that_no_revision_has_is_not_shared_either(places, monkeypatch, name):
+    """A submodule is in no export, nor is what a build has left: a change of the submodule alone would be none."""
+    root, checkout, _ = places
+    write(root, "theirpackage/decode.py")
+    write(checkout, name)
+    monkeypatch.syspath_prepend(str((checkout / name).parent))
+    tree = own_tree(root, checkout, checkout, [ENGINE])
+    import_from(tree)
+    for module in ("theirpackage.decode", "theirhelper"):
+        importlib.import_module(module)
+    with pytest.raises(EnvironmentUnfitError, match=r"theirhelper was imported from .*a submodule's file or what a"):
+        check_engine_file(ENGINE, tree)

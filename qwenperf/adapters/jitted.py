@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from qwenperf.adapters.programs import hlo_shape, program_of, same_structure
+from qwenperf.adapters.programs import hlo_shape, parameters, program_of, same_structure
 from qwenperf.decode.engine import Program
 from qwenperf.errors import UsageError, nearest_advice
 
@@ -101,7 +101,7 @@ def carried_step(function: Any, carry: Carry = 1, name: str = "") -> CarriedStep
             raise UsageError(f"{called} has no argument {unknown!r} to carry.", advice=nearest_advice(unknown, names))
         carried = tuple((one, names.index(one), place) for one, place in carry.items())
     elif type(carry) is int:
-        carried = tuple((names[at] if at < len(names) else f"args[{at}]", at, at) for at in range(carry))
+        carried = tuple((one, at, at) for at, one in enumerate(_first(function, max(carry, 0))))
     else:
         carried = ()
     if not carried or not all(type(place) is int and place >= 0 for _, _, place in carried):
@@ -110,7 +110,16 @@ def carried_step(function: Any, carry: Carry = 1, name: str = "") -> CarriedStep
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
+    """Return the names that stand for one argument each, by position."""
     try:
-        return list(inspect.signature(function).parameters)
+        known = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
+    return [one.name for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+
+
+def _first(function: Callable[..., Any], count: int) -> list[str]:
+    try:
+        return parameters(function, count)
+    except (TypeError, ValueError):
+        return [f"args[{at}]" for at in range(count)]

@@ -55,11 +55,11 @@ def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> P
 
     ``state`` is the part of ``args`` that a step passes on to the next one: the cache and what goes with it.
     """
-    step, args = unwrap(step, args)
+    step, args, named = _unwrap_all(step, args)
     lower = getattr(step, "lower", None)
     if lower is None:
         return None
-    lowered = lower(*args)
+    lowered = lower(*args, **named)
     compiled = lowered.compile()
     arrays = _parts(arguments(step, args, lowered), lowered, compiled)
     donated = [(one, part) for one, part in arrays if one.donated]
@@ -81,9 +81,9 @@ def program_of(name: str, step: Callable[..., Any], *args: Any, state: Any) -> P
 
 def abstract_result(function: Callable[..., Any], *args: Any) -> Any:
     """Return shapes and dtypes of what a jitted ``function`` returns, without running it; ``None`` for any other."""
-    function, args = unwrap(function, args)
+    function, args, named = _unwrap_all(function, args)
     eval_shape = getattr(function, "eval_shape", None)
-    return None if eval_shape is None else eval_shape(*args)
+    return None if eval_shape is None else eval_shape(*args, **named)
 
 
 def cache_bytes(state: Any) -> int:
@@ -122,7 +122,7 @@ def _part(info: Any, sharding: Any) -> Any:
 
 
 def unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Return the function behind partials and methods, with the arguments that they have."""
+    """Return the function behind partials and methods, with the arguments that they have; keywords stay with theirs."""
     while True:
         if isinstance(step, functools.partial) and not step.keywords:
             step, args = step.func, (*step.args, *args)
@@ -130,6 +130,22 @@ def unwrap(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             step, args = step.__func__, (step.__self__, *args)
         else:
             return step, args
+
+
+def _unwrap_all(step: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the function behind all partials and methods, with their arguments and keywords."""
+    named = dict[str, Any]()
+    while True:
+        step, args = unwrap(step, args)
+        if not isinstance(step, functools.partial):
+            return step, args, named
+        step, args, named = step.func, (*step.args, *args), {**step.keywords, **named}
+
+
+def parameters(function: Callable[..., Any], count: int) -> list[str]:
+    """Return the names under which ``arguments`` tells the first ``count`` that ``function`` is given by position."""
+    inner, bound = unwrap(function, ())
+    return _names(inner, len(bound) + count)[len(bound) :]
 
 
 def _traced(step: Callable[..., Any], args: tuple[Any, ...], infos: tuple[Any, ...]) -> list[tuple[str, Any]]:

@@ -149,7 +149,9 @@ def _made(result: Any, name: str) -> Any:
     """Return ``result``; refuse one that comes later: what is yet to run compiles when nobody watches."""
     for leaf in jax.tree_util.tree_leaves(result, is_leaf=lambda node: isinstance(node, Iterator)):
         if isinstance(leaf, Awaitable | AsyncIterable | Future):
-            advice = "Hand over a function that waits for it, with asyncio.run(...) or result(), and returns what comes."
+            advice = (
+                "Hand over a function that waits for it, with asyncio.run(...) or result(), and returns what comes."
+            )
         elif isinstance(leaf, Iterator):
             advice = f"Hand over a function that takes all of it, such as lambda *args: list({name}(*args))."
         else:

@@ -194,6 +194,27 @@ def test_a_jitted_method_has_a_program(toy):
     assert program.donated == ("state[0]", "state[1]")
 
 
+def test_a_partial_with_keywords_has_a_program(toy):
+    """What is bound by name, as parameters are, is an argument of the program; what is static is none."""
+
+    @functools.partial(jax.jit, donate_argnames="state", static_argnames="shift")
+    def step(tokens, state, *, params, shift):
+        logits, state = toy.decode_step(tokens, state)
+        return logits * params["w"] + shift, state
+
+    @functools.partial(jax.jit, static_argnames="shift")
+    def first(tokens, *, shift):
+        logits, state = toy.prefill(tokens)
+        return logits + shift, state
+
+    bound = functools.partial(step, params={"w": jnp.ones((1, 17))})
+    engine = as_engine((functools.partial(first, shift=2), functools.partial(bound, shift=2)))
+    program = engine.programs(2, 5, NEW)["decode_step"]
+    assert program.donated == ("state[0]", "state[1]")
+    assert program.cache_shapes == ("f32[2,24,8]",)
+    assert engine.facts(2, 5, NEW).kv_cache_allocated_bytes == 2 * 24 * 8 * 4
+
+
 def test_a_flax_model_is_an_engine(flax_toy, prompt, expected):
     """model.apply with caches and an offset generates what uncached decoding does, in one program a step."""
     engine = flax_engine(flax_toy.model, flax_toy.params, make_caches=flax_toy.make_caches)

@@ -141,6 +141,42 @@ def test_several_arguments_and_the_whole_result_can_be_carried():
         assert {one.outcome for one in verdicts(case).values()} == {Outcome.PASS}
 
 
+@partial(jax.jit, donate_argnums=(0, 1))
+def any_number(*arrays):
+    return arrays[0] + arrays[2].sum(), arrays[1] * 2
+
+
+@partial(jax.jit, donate_argnums=(1, 2))
+def bound(scale, *arrays):
+    return arrays[0] + scale * arrays[2].sum(), arrays[1] * 2
+
+
+@partial(jax.jit, donate_argnums=(0, 1), static_argnames="power")
+def with_keywords(left, right, batch, *, scale, power=1):
+    return left + scale * batch.sum() ** power, right * 2
+
+
+@pytest.mark.parametrize(
+    "step",
+    [any_number, partial(bound, 2.0), partial(with_keywords, scale=2.0, power=2), partial(with_keywords, scale=1)],
+)
+def test_a_step_is_read_however_it_takes_its_arguments(step):
+    """Arguments without a name of their own, and keywords that a partial has, hide no donation."""
+    large = [jnp.ones((SIZE, SIZE)), jnp.zeros((SIZE, SIZE))]
+    case = measure_step(step, *large, BATCH, carry=2)
+    assert verdicts(case)["carry-alias"].outcome is Outcome.PASS
+    assert case.evidence.program is not None
+    assert case.evidence.program.extra["undonated"] == []
+
+
+def test_a_partial_with_keywords_fails_for_what_it_does_not_donate():
+    """The program behind it is the one that is judged."""
+    step = partial(jax.jit(lambda state, batch, *, scale: update(state, batch, scale)), scale=2)
+    verdict = verdicts(measure_step(step, state(), BATCH))["carry-alias"]
+    assert verdict.outcome is Outcome.FAIL
+    assert "state['momentum'] f32[64,64]" in verdict.summary
+
+
 def test_a_function_that_is_not_jitted_has_no_program_to_judge():
     """Its compiles are counted all the same; nothing passes for what was not seen."""
 

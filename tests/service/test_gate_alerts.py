@@ -13,8 +13,8 @@ ELSEWHERE = {"platform": "cpu", "cpu_model": "another", "cores": 2}
 def send(project, documents):
     """Sends a run whose gates say what is asked for, judges it, and returns what waits for an answer."""
 
-    def work(number, outcome="pass", *, judge=True, query=None, broken=False, **more):
-        document = documents.run(number, **more)
+    def work(number, outcome="pass", *, judge=True, query=None, broken=False, suite="smoke", **more):
+        document = documents.run(number, **more) | {"suite": suite}
         for case in document["cases"]:
             said = outcome if isinstance(outcome, str | None) else outcome[case["id"]]
             told = {"gate": "shapes", "outcome": said, "summary": f"{number} compiles after warm-up"}
@@ -82,6 +82,16 @@ def test_machines_do_not_answer_for_each_other(send):
     send(2, "fail")
     assert len(send(3, environment=ELSEWHERE)) == 1
     assert send(4) == {}
+
+
+def test_suites_do_not_answer_for_each_other(project, send):
+    """Each may hold the same case to budgets of its own: red in one is no second word for the other, nor is green."""
+    send(2, "fail")
+    send(3, "fail", suite="other")
+    assert sorted(one["state"] for one in project.get("/alerts")["alerts"]) == ["open", "open"]
+    assert set(send(4, suite="other")) == {"tiny/cached"}
+    assert project.get("/alerts", state="open")["alerts"][0]["run"] == "run-000002"
+    assert send(5) == {}
 
 
 def test_a_run_that_comes_late_says_nothing_of_today(project, send):

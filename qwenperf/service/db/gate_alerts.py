@@ -1,4 +1,4 @@
-"""Alerts of gates that fail on a project's default branch: of a case in one environment, until the gate is kept again.
+"""Alerts of gates that fail on a project's default branch: of a suite's case in one environment, until one is kept.
 
 One red run asks, as *open*; the next red one confirms. What somebody dismissed stays so until the gate is kept, and
 only then may it be told anew. A gate that is checked no more, by two runs one after the other, is over, too.
@@ -92,9 +92,10 @@ def _is_overtaken(connection: Connection, run: Row[Any]) -> bool:
 
 
 def _current(connection: Connection, run: Row[Any]) -> Mapping[_Key, Row[Any]]:
-    query = select(alerts).where(
+    """Return what is red of the run's suite: another may hold the same case to other budgets."""
+    query = select(alerts).join(runs, runs.c.id == alerts.c.run_id).where(
         alerts.c.project_id == run.project_id, alerts.c.kind == GATE, alerts.c.environment == run.environment,
-        alerts.c.state.in_(_CURRENT),
+        alerts.c.state.in_(_CURRENT), runs.c.suite == run.suite,
     )  # fmt: skip
     return {(row.case_name, row.gate): row for row in connection.execute(query)}
 

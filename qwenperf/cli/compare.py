@@ -148,7 +148,9 @@ def _measure(sides: tuple[Any, Any], out: Path, inconclusive: str, flags: Mappin
     margins = {name: number(text) for name, text in named_values(flags["margin_of"], "--margin-of CASE=X").items()}
     check_known(margins, [case.id for case in inventory.shared])
     lost = lost_weights(inventory.shared)
-    base, head = with_engines_beside(sides, [case.engine for case in inventory.shared])
+    sides = (replace(base, instead=inventory.before), head)
+    engines = [side.own(case).engine for side in sides for case in inventory.shared]
+    base, head = with_engines_beside(sides, engines)
 
     def compare(cores: int | None) -> tuple[ComparisonRecord, Path]:
         folder = create_folder(out)

@@ -282,5 +282,5 @@ def create_folder(out: Path) -> Path:
 
 def same_code(base: Side, head: Side) -> bool:
     """Say whether both sides are one tree with one engine: whatever differs then is the machine."""
-    sides = [(side.root, side.engine, side.python, side.tree and side.tree.root) for side in (base, head)]
+    sides = [(side.root, side.engine, side.python, side.tree and side.tree.root, side.instead) for side in (base, head)]
     return sides[0] == sides[1]

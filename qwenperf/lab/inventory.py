@@ -17,12 +17,16 @@ _LIMIT_S = 120
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """Cases of both sides: ``shared`` by id, and what only one side has. ``renamed``: old id to new."""
+    """Cases of both sides: ``shared`` as head has them, and what only one side has. ``renamed``: old id to new.
+
+    ``before`` are renamed cases as base has them, by their new id.
+    """
 
     shared: tuple[Case, ...]
     missing: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
+    before: Mapping[str, Case] = field(default_factory=dict)
 
 
 def take_inventory(base: Side, head: Side, arguments: Sequence[str], aliases: Mapping[str, str]) -> Inventory:
@@ -37,6 +41,11 @@ def take_inventory(base: Side, head: Side, arguments: Sequence[str], aliases: Ma
     for before in aliases:
         if before not in old:
             raise UsageError(f"--alias {before}=...: the base has no such case.")
+    for before, after in renamed.items():
+        if old[before].workload != new[after].workload:
+            raise UsageError(
+                f"--alias {before}={after}: they ask for other requests, whose times say nothing of each other."
+            )
     shared = [name for name in new if name in old or name in renamed.values()]
     if not shared:
         raise NothingMeasuredError(
@@ -48,6 +57,7 @@ def take_inventory(base: Side, head: Side, arguments: Sequence[str], aliases: Ma
         missing=tuple(name for name in old if name not in new and name not in renamed),
         new=tuple(name for name in new if name not in shared),
         renamed=renamed,
+        before={after: old[before] for before, after in renamed.items()},
     )
 
 

@@ -48,6 +48,7 @@ class Side:
       commit: where ``root`` comes from, as data.
       environ: variables that this side alone gets.
       tree: where somebody's own engines come from, if not from what is installed.
+      instead: what this side calls otherwise, by the id of the case.
       paths: folders below ``root`` with engines that lie beside the package, before all that is installed.
     """
 
@@ -61,17 +62,20 @@ class Side:
     environ: Mapping[str, str] = field(default_factory=dict)
     tree: OwnTree | None = None
     paths: tuple[Path, ...] = ()
+    instead: Mapping[str, Case] = field(default_factory=dict)
 
     def cases(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
         """Return the cases as this side's process gets them: the id stays, the engine may be another."""
-        return [{"id": case.id, "case": self._own(case).to_json()} for case in cases]
+        return [{"id": case.id, "case": self.own(case).to_json()} for case in cases]
 
-    def _own(self, case: Case) -> Case:
+    def own(self, case: Case) -> Case:
+        """Return what this side measures as ``case``: by another name of its own, or with its own engine."""
+        case = self.instead.get(case.id, case)
         return case if self.engine is None else replace(case, engine=self.engine)
 
     def approximate(self, case: Case) -> dict[str, float]:
         """Return the approximate settings of the engine that this side measures for ``case``: its tokens may differ."""
-        engine = self._own(case).engine
+        engine = self.own(case).engine
         return {} if is_factory(engine) else approximations(parse_engine(engine))
 
     def command(self, cases: Sequence[Case], cores: int | None = None, known: Sequence[str] = ()) -> list[str]:

@@ -8,7 +8,9 @@ import pytest
 from qwenperf.errors import MeasurementError, NothingMeasuredError, UsageError
 from qwenperf.lab.inventory import take_inventory
 from qwenperf.lab.sides import Side
+from qwenperf.workloads.case import Case, Workload
 
+OTHER = Workload(prompt_length=4, new_tokens=8)
 LISTING = """
 import json, sys
 CASES = {cases!r}
@@ -47,6 +49,25 @@ def test_a_renamed_case_is_the_same_case(make_side):
     assert (len(found.shared), found.missing, found.new) == (1, (), ())
     with pytest.raises(UsageError, match="the base has no such case"):
         take_inventory(*sides, (), {"tiny/older/x": "tiny/new/x"})
+
+
+def test_each_side_measures_a_renamed_case_by_its_own_name(make_side, monkeypatch):
+    """Base may not know the new name, or call another case so: new with new would pass whatever the change costs."""
+    work = Workload(prompt_length=4, new_tokens=4)
+    listed = {
+        "base": ("tiny", "cached-host", work),
+        "head": ("2x64", "cached", work),
+        "other": ("tiny", "cached", OTHER),
+    }
+    cases = {name: Case(model=model, engine=engine, workload=work) for name, (model, engine, work) in listed.items()}
+    monkeypatch.setattr("qwenperf.lab.inventory.declared", lambda side, _: {cases[side.name].id: cases[side.name]})
+    base, head, other = (make_side(name, []) for name in listed)
+    found = take_inventory(base, head, (), {cases["base"].id: cases["head"].id})
+    told = [side.cases(found.shared)[0] for side in (dataclasses.replace(base, instead=found.before), head)]
+    assert [one["id"] for one in told] == [cases["head"].id] * 2
+    assert [Case.from_json(one["case"]) for one in told] == [cases["base"], cases["head"]]
+    with pytest.raises(UsageError, match="they ask for other requests"):
+        take_inventory(base, other, (), {cases["base"].id: cases["other"].id})
 
 
 def test_nothing_in_common_is_never_green(make_side):

@@ -131,8 +131,18 @@ def _request_of(*arguments: Any) -> Mapping[str, int] | None:
     """Return the sizes of ``(tokens, new_tokens)``, ``None`` for any other arguments."""
     if len(arguments) != 2 or type(arguments[1]) is bool or not isinstance(arguments[1], int | np.integer):
         return None
-    shape = getattr(arguments[0], "shape", None)
-    return {"prompt_length": shape[-1], "new_tokens": int(arguments[1])} if shape else None
+    length = _row_length(arguments[0])
+    return None if length is None else {"prompt_length": length, "new_tokens": int(arguments[1])}
+
+
+def _row_length(tokens: Any) -> int | None:
+    """Return how many tokens a row of an array, or of plain lists, has; ``None`` for what are no tokens."""
+    shape = getattr(tokens, "shape", None)
+    if shape:
+        return int(shape[-1])
+    row = tokens[0] if isinstance(tokens, list | tuple) and tokens and isinstance(tokens[0], list | tuple) else tokens
+    whole = isinstance(row, list | tuple) and all(isinstance(one, int | np.integer) for one in row)
+    return len(row) if whole and row else None
 
 
 @contextmanager

@@ -128,6 +128,30 @@ def test_a_growing_state_is_found_though_every_length_is_compiled():
     assert find_growth(engine, PROMPT, 6)[0].data["after"] == "i32[1,6]"
 
 
+@pytest.mark.parametrize("prompt", [[3, 1, 2], [[3, 1, 2]], (3, 1, 2), PROMPT])
+def test_a_bare_function_that_grows_fails_whatever_its_prompt_is_made_of(prompt):
+    """A list of tokens is a prompt as an array is: the request compiles once a token, and the first call told so."""
+
+    @jax.jit
+    def anew(tokens):
+        return logits_of(tokens)
+
+    def concatenating(tokens, new_tokens):
+        tokens = jnp.asarray(np.atleast_2d(np.asarray(tokens)))
+        for _ in range(new_tokens):
+            tokens = jnp.concatenate([tokens, anew(tokens).argmax(-1)[:, None]], axis=1)
+        return tokens
+
+    record = repeat_calls(concatenating, [(prompt, 6)] * 2, name="concatenating").record()
+    assert shapes.judge(record, CaseBudget()).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("arguments", [([1.5, 2.5], 3), ([], 3), ([[]], 3), ("text", 3), ([1, 2], True), ({"a": 1}, 2)])
+def test_other_arguments_are_no_request(arguments):
+    """Two arguments of another kind are not taken for tokens and a number of them."""
+    assert repeat_calls(lambda *_: jnp.ones(1), [arguments] * 2, name="f").workload is None
+
+
 def test_a_state_that_stays_does_not_grow():
     """Neither a constant shape, nor fewer than two comparisons, is growth."""
     assert find_growth(as_engine((prefill, fixed_step)), PROMPT, 6) == ()

@@ -84,7 +84,8 @@ def reading(metric: Metric) -> Reading:
 
 def _doubt(metric: Metric) -> float:
     count = len(metric.samples)
-    if count <= 1 and (metric.interval is None or metric.coverage is None):
+    # An interval of one reading has no width and covers nothing: its coverage is 0.
+    if count <= 1 and (metric.interval is None or not metric.coverage):
         return SINGLE
     # The range of n readings holds the median with probability 1 - 2 / 2^n.
     coverage = 1 - 2.0 ** (1 - count) if metric.coverage is None else metric.coverage

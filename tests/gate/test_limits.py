@@ -51,11 +51,18 @@ def test_two_trials_decide_only_what_is_far_off(limit, outcome):
 
 @pytest.mark.parametrize(
     ("limit", "outcome"),
-    [(1.6, Outcome.PASS), (1.01, Outcome.INCONCLUSIVE), (0.99, Outcome.INCONCLUSIVE), (0.6, Outcome.FAIL)],
+    [
+        (1.6, Outcome.PASS),
+        (1.3, Outcome.INCONCLUSIVE),
+        (1.01, Outcome.INCONCLUSIVE),
+        (0.99, Outcome.INCONCLUSIVE),
+        (0.6, Outcome.FAIL),
+    ],
 )
-def test_a_single_reading_decides_only_what_is_half_as_much_again(limit, outcome):
-    """Nothing is known of its noise."""
-    seen = check(Limit(metric="cold_request_s", max=limit), metric("cold_request_s", 1.0))
+@pytest.mark.parametrize("known", [{}, {"samples": (1.0,), "interval": (1.0, 1.0), "coverage": 0.0}])
+def test_a_single_reading_decides_only_what_is_half_as_much_again(limit, outcome, known):
+    """Nothing is known of its noise, also where an interval without width is written beside it."""
+    seen = check(Limit(metric="cold_request_s", max=limit), metric("cold_request_s", 1.0, **known))
     assert seen.outcome is outcome
     if outcome is Outcome.INCONCLUSIVE:
         assert "only a difference of 50% or more would be seen, with one reading" in seen.text

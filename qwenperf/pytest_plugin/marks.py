@@ -34,6 +34,8 @@ class Marks:
 def read_marks(node: pytest.Item, *, inconclusive: str) -> Marks:
     """Merge the markers around a test, the closest one last; ``inconclusive`` is what the command line says.
 
+    Budgets are merged metric by metric: one of a test's own takes none of its module's away.
+
     Raises:
       ConfigError: an argument that the marker does not have; offers the nearest. Or a value that is none.
     """
@@ -45,7 +47,10 @@ def read_marks(node: pytest.Item, *, inconclusive: str) -> Marks:
         for key in mark.kwargs:
             if key not in known:
                 raise ConfigError(f"marker qwenperf has no argument {key!r}.", advice=nearest_advice(key, known))
+        outer, own = merged.get("budgets"), mark.kwargs.get("budgets")
         merged |= mark.kwargs
+        if isinstance(outer, Mapping) and isinstance(own, Mapping):
+            merged["budgets"] = {**outer, **own}
     marks = Marks(**merged)
     try:
         whole_number("trials", marks.trials, least=0)

@@ -47,7 +47,7 @@ def with_engine_paths(side: Side, engines: Sequence[str], checkout: Path, here: 
     folders = tuple(folder for folder in tree.folders if any(_has(folder, name) for name in tree.packages))
     for folder in folders:
         compile_tree(folder, side.python, [part for name in tree.packages for part in (name, f"{name}.py")])
-    made = replace(side, paths=folders)
+    made = replace(side, paths=folders, beside=tree)
     seen = {engine: _file(made, engine, tree) for engine in factories}
     return made, {engine: file for engine, file in seen.items() if file is not None}
 

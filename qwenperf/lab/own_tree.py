@@ -142,6 +142,16 @@ def check_engine_file(engine: str, tree: OwnTree) -> str:
             f"revision's tree {tree.root}.",
             advice=_BEFORE if tree.is_whole() else _ELSEWHERE,
         )
+    refuse_shared(engine, tree)
+    return str(file)
+
+
+def refuse_shared(engine: str, tree: OwnTree) -> None:
+    """Refuse files of the checkout that this process has imported: the other revision's would import them too.
+
+    Raises:
+      EnvironmentUnfitError: there is one; names it.
+    """
     for name, other in sorted(sys.modules.items()):
         place = _file_of(other)
         if place is not None and name.partition(".")[0] != _OURS.name and is_of_checkout(place, tree):
@@ -150,7 +160,6 @@ def check_engine_file(engine: str, tree: OwnTree) -> str:
                 "both sides would share it.",
                 advice=_shared_advice(place, tree),
             )
-    return str(file)
 
 
 def is_of_checkout(file: Path, tree: OwnTree) -> bool:

@@ -1,11 +1,11 @@
 """One side of a pair: ``python -P -m qwenperf.lab.pair_worker SPEC COMMANDS ANSWERS`` (the last two are descriptors).
 
 SPEC is JSON: ``cases``, ``known``, ids of cases whose sizes an earlier process of this side has told, ``root``, the
-folder that the package must have been imported from, and ``tree`` where engines are somebody's own and come from a
-revision's files. It answers ``{"ready": ...}`` once all cases are built and warm, then to each ``{"case": id,
-"repeats": n}`` with the seconds that took, and to one with ``trace``, a folder, ``session`` and ``of`` (``requests`` or
-``steps``) in the place of ``repeats`` with the file of a profile. A case that cannot be built is an error of that case
-alone. Nothing runs between two commands.
+folder that the package must have been imported from, ``tree`` where engines are somebody's own and come from a
+revision's files, and ``beside`` where those lie beside the package. It answers ``{"ready": ...}`` once all cases are
+built and warm, then to each ``{"case": id, "repeats": n}`` with the seconds that took, and to one with ``trace``, a
+folder, ``session`` and ``of`` (``requests`` or ``steps``) in the place of ``repeats`` with the file of a profile. A
+case that cannot be built is an error of that case alone. Nothing runs between two commands.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 import qwenperf
 from qwenperf.errors import EnvironmentUnfitError, MeasurementError, QwenperfError
 from qwenperf.lab.orphan import end_with_parent
-from qwenperf.lab.own_tree import OwnTree, check_engine_file, import_from
+from qwenperf.lab.own_tree import OwnTree, check_engine_file, import_from, refuse_shared
 from qwenperf.lab.start import start_jax
 from qwenperf.schema.metrics import Kind
 from qwenperf.schema.records import Metric, ProgramFacts
 from qwenperf.schema.writing import encode
 from qwenperf.workloads.case import Case
+from qwenperf.workloads.factory import factory_parts, is_factory
 
 if TYPE_CHECKING:
     from qwenperf.lab.forms import Forms
@@ -51,7 +52,9 @@ def main(arguments: Sequence[str]) -> None:
         if tree is not None:
             import_from(tree)
         cases = {one["id"]: Case.from_json(one["case"]) for one in spec["cases"]}
-        _serve(cases, frozenset(spec.get("known", ())), seen, commands, say, tree=tree)
+        beside = OwnTree.from_json(spec["beside"]) if "beside" in spec else None
+        origin = partial(_origin, tree=tree, beside=beside)
+        _serve(cases, frozenset(spec.get("known", ())), seen, commands, say, origin=origin)
     except QwenperfError as error:
         say({"error": str(error), "exit_code": error.exit_code})
 
@@ -83,7 +86,7 @@ def _serve(
     commands: int,
     say: Callable[..., None],
     *,
-    tree: OwnTree | None,
+    origin: Callable[[str], dict[str, str]],
 ) -> None:
     from qwenperf.measure.anchors import make_anchors
     from qwenperf.measure.clock import Clock
@@ -95,7 +98,7 @@ def _serve(
         evidence: dict[str, Any] = {}
         for name, case in cases.items():
             try:
-                forms[name], evidence[name] = _build(case, clock, log, known=name in known, tree=tree)
+                forms[name], evidence[name] = _build(case, clock, log, known=name in known, origin=origin)
             except QwenperfError as error:
                 evidence[name] = {"error": str(error)}
             except Exception as error:  # noqa: BLE001  (one case's bug must not cost the others)
@@ -158,7 +161,24 @@ def _request(form: Forms, prompt_BT: Any = None) -> Any:
     return form.engine.generate(prompt_BT, form.workload.new_tokens)
 
 
-def _build(case: Case, clock: Any, log: Any, *, known: bool, tree: OwnTree | None) -> tuple[Forms, dict[str, Any]]:
+def _origin(engine: str, *, tree: OwnTree | None, beside: OwnTree | None) -> dict[str, str]:
+    """Return the file of somebody's engine; one that has run, so that what it imports while it runs is seen too.
+
+    Raises:
+      EnvironmentUnfitError: it, or what it imports, is not the revision's.
+    """
+    if tree is not None:
+        return {"engine_file": check_engine_file(engine, tree)}
+    if beside is None or not is_factory(engine):
+        return {}
+    refuse_shared(engine, beside)
+    file = getattr(sys.modules[factory_parts(engine)[0]], "__file__", None)
+    return {"engine_file": file} if isinstance(file, str) else {}
+
+
+def _build(
+    case: Case, clock: Any, log: Any, *, known: bool, origin: Callable[[str], dict[str, str]]
+) -> tuple[Forms, dict[str, Any]]:
     """Return a case's engine and prompt, warm, and what is known of it before it is timed.
 
     Of a ``known`` case that is what may differ from one process to another.
@@ -174,7 +194,6 @@ def _build(case: Case, clock: Any, log: Any, *, known: bool, tree: OwnTree | Non
     work = case.workload
     model = load_model(case.model, work.dtype, seed=case.seed)
     engine, _ = make_engine(model, case, Options())
-    origin = {} if tree is None else {"engine_file": check_engine_file(case.engine, tree)}
     prompt_BT = make_prompt(work, vocab_size=model.config.vocab_size, tokenizer=model.tokenizer, seed=case.seed)
     form = Forms(engine=engine, workload=work, prompt_BT=prompt_BT)
     request = partial(_request, form)
@@ -187,7 +206,7 @@ def _build(case: Case, clock: Any, log: Any, *, known: bool, tree: OwnTree | Non
     tokens = np.asarray(first.result)
     if tokens.shape != (work.batch, work.new_tokens):
         raise MeasurementError(f"{case.id} returned {list(tokens.shape)} tokens.")
-    told = {"tokens": tokens.tolist(), "compiles": compiles, "warm_s": warm_s} | origin
+    told = {"tokens": tokens.tolist(), "compiles": compiles, "warm_s": warm_s} | origin(case.engine)
     if known:
         return form, told | {"programs": _programs_in_use(engine, case)}
     with log.phase("check"):

@@ -50,6 +50,7 @@ class Side:
       tree: where somebody's own engines come from, if not from what is installed.
       instead: what this side calls otherwise, by the id of the case.
       paths: folders below ``root`` with engines that lie beside the package, before all that is installed.
+      beside: the code in ``root`` where ``paths`` are of it, of which nothing may be the checkout's.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Side:
     environ: Mapping[str, str] = field(default_factory=dict)
     tree: OwnTree | None = None
     paths: tuple[Path, ...] = ()
+    beside: OwnTree | None = None
     instead: Mapping[str, Case] = field(default_factory=dict)
 
     def cases(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
@@ -86,7 +88,8 @@ class Side:
             "cores": cores,
             "known": list(known),
         }
-        spec |= {} if self.tree is None else {"tree": self.tree.to_json()}
+        trees = {"tree": self.tree, "beside": self.beside}
+        spec |= {name: tree.to_json() for name, tree in trees.items() if tree is not None}
         return [self.python, "-P", "-m", "qwenperf.lab.pair_worker", json.dumps(spec)]
 
     def child_environ(self, environ: Mapping[str, str], cache: Path | None = None) -> dict[str, str]:

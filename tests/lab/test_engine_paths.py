@@ -58,5 +58,5 @@ def test_an_installed_engine_is_the_same_on_both_sides(places, tmp_path, monkeyp
     for folder, name in (("elsewhere", "installed"), ("checkout/.venv/lib/site-packages", "inside")):
         monkeypatch.setenv("PYTHONPATH", str(tmp_path / folder))
         made, files = with_engine_paths(side, [f"{name}:make"], checkout, checkout)
-        assert (made, files) == (side, {f"{name}:make": str(tmp_path / folder / f"{name}.py")})
-    assert with_engine_paths(side, ["nothing:make"], checkout, checkout) == (side, {})
+        assert (made.paths, files) == ((), {f"{name}:make": str(tmp_path / folder / f"{name}.py")})
+    assert with_engine_paths(side, ["nothing:make"], checkout, checkout)[1] == {}

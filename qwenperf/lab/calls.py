@@ -36,6 +36,13 @@ class Watched:
     findings: tuple[Finding, ...] = ()
     workload: Mapping[str, int] | None = None
 
+    @property
+    def has_jax(self) -> bool:
+        """Whether anything of JAX was seen: a program that compiled or was loaded, or an array that came back."""
+        return bool(self.log.events) or any(
+            isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(self.result)
+        )
+
     def record(self) -> CaseRecord:
         """Return the compiles as a case, so that a gate can read them."""
         counts = {f"compiles_{phase}": self.log.count(phase) for phase in ("cold", "warmup", "steady")}

@@ -84,10 +84,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Keep whether the loop over the tests came to its end: a crash and ``pytest.exit`` may have any exit code."""
+    recorded = session.config.stash[_RECORDED]
+    recorded.broken_off = True
+    result = yield
+    recorded.broken_off = False
+    return result
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Write what was measured, look for budgets that matched nothing, and fail where the tests alone would pass."""
     recorded = session.config.stash[_RECORDED]
-    recorded.write(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+    recorded.write(interrupted=recorded.broken_off)
     if recorded.trouble:
         recorded.failures.append(f"--qwenperf-out: {recorded.trouble}")
     output = getattr(session.config, "workeroutput", None)

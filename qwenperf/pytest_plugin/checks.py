@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _BLOCK: Any = object()
 """No subject: the block's form is meant. ``None`` is a subject that somebody forgot to make."""
 
+_NOTHING_OF_JAX = (
+    "no call compiled anything or returned an array of JAX. Either all was compiled before, or it runs in another "
+    "process"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Checks:
@@ -69,7 +74,10 @@ class Checks:
         if not callable(subject):
             raise UsageError(f"no_recompiles({subject!r}): that is no function and no engine.")
         series = [args, args] if calls is None else [call if type(call) is tuple else (call,) for call in calls]
-        return self._stable(lab.repeat_calls(subject, series, name=getattr(subject, "__name__", repr(subject))))
+        watched = lab.repeat_calls(subject, series, name=getattr(subject, "__name__", repr(subject)))
+        if not watched.has_jax:
+            self.recorded.unjudged.append(f"{self.test}: no_recompiles saw nothing of JAX: {_NOTHING_OF_JAX}")
+        return self._stable(watched)
 
     def close(self) -> None:
         """Fail where a block was made and not entered: nothing was watched, and the test is green for nothing."""
@@ -134,6 +142,7 @@ class Checks:
         from qwenperf.gate.evaluate import judge_case
         from qwenperf.schema.records import Outcome
 
+        whole_number("trials", self.marks.trials, least=1)
         case = self._asking.measured(engine, prompt, new_tokens, uncached=uncached)
         named = self._asking.named(case)
         verdicts = judge_case(named, self._asking.budgets(named), {}, environment_here())

@@ -42,7 +42,7 @@ class Recorded:
     ``programs`` are those that were compiled for a chip. ``unjudged`` has a line for each case that passed though a
     gate had nothing to judge it by, and for each budget; ``elsewhere`` one for each record that a worker of
     pytest-xdist wrote; ``failures`` one for each reason why the session fails though its tests pass. ``trouble`` is why
-    the last record could not be written.
+    the last record could not be written; ``broken_off`` says that tests were left that did not come to run.
     """
 
     files: RecordFiles | None = None
@@ -54,6 +54,7 @@ class Recorded:
     elsewhere: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     trouble: str = ""
+    broken_off: bool = False
 
     def add(self, case: CaseRecord) -> None:
         """Keep a case; a second one of the same id gets a number."""
@@ -130,6 +131,8 @@ def kept(question: Callable[P, R]) -> Callable[P, R]:
         __tracebackhide__ = True
         try:
             return question(*args, **kwargs)
+        except InconclusiveWarning:  # an error by -W error; the case is kept, and was measured
+            raise
         except Exception as error:
             checks: Any = args[0]
             checks.recorded.crashed(checks.test, question.__name__, error)

@@ -34,7 +34,7 @@ def test_bad_engines_fail_and_the_message_says_where(engine, record_of):
     """The function, the argument, both shapes and the line of the test; the position and both tokens."""
     engine.makepyfile(
         test_bad="""
-        from engine import *
+        import pytest; from engine import *
 
         def test_growth(qwenperf):
             qwenperf.no_recompiles((prefill, growing), PROMPT, 5)
@@ -57,10 +57,14 @@ def test_bad_engines_fail_and_the_message_says_where(engine, record_of):
 
         def test_no_engine(qwenperf):
             qwenperf.tokens_match(3, PROMPT, 5)
+
+        @pytest.mark.qwenperf(trials=0)
+        def test_no_trial(qwenperf):
+            qwenperf.passes((prefill, step), PROMPT, 5)
         """
     )
     result = engine.runpytest_inprocess("--qwenperf-out", "out")
-    result.assert_outcomes(failed=7)
+    result.assert_outcomes(failed=8)
     for pattern in (
         r"failed for growing: growing compiled 2 times .*`seen` changed shape i32\[1,\d\] -> i32\[1,5\].*_bad.py:4",
         r"prefill compiled 1 time .*`tokens` changed shape i32\[1,7\] -> i32\[1,8\], called from .*test_bad.py:7",
@@ -69,6 +73,7 @@ def test_bad_engines_fail_and_the_message_says_where(engine, record_of):
         r"tokens failed for lying/b1-p3-n5-f32: token 0 differs: generate chose 3, the engine 0",
         r"UsageError: generate has no uncached logits. Hand over uncached=",
         r"UsageError: int 3 is no engine. Give a generate",
+        r"UsageError: trials=0 is not a whole number of at least 1",
     ):
         result.stdout.re_match_lines([f".*{pattern}"])
     record = record_of(engine.path / "out")

@@ -1,9 +1,10 @@
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from qwenperf.pytest_plugin.record_files import RecordFiles
-from qwenperf.pytest_plugin.session import InconclusiveWarning, Recorded, tell
+from qwenperf.pytest_plugin.session import InconclusiveWarning, Recorded, kept, tell
 from qwenperf.schema.codec import loads
 from qwenperf.schema.records import CaseRecord, Outcome, Verdict, metric
 
@@ -99,6 +100,42 @@ def test_what_was_measured_is_on_disk_before_the_next_question(engine, record_of
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["qwenperf: 1 case in *run.json"])
     assert not record_of(engine.path / "out").interrupted
+
+
+@pytest.mark.parametrize(
+    ("conftest", "code"),
+    [
+        ("def pytest_runtest_setup(item):\n    item.name == 'test_two' and pytest.exit('bye', returncode=0)", 0),
+        ("def pytest_runtest_logreport(report):\n    assert 'test_two' not in report.nodeid", 3),
+    ],
+)
+def test_a_session_that_broke_off_is_not_whole_whatever_its_exit_code(engine, record_of, conftest, code):
+    """A crash of pytest or of a plugin, and pytest.exit with a code of its own, leave tests that never ran."""
+    engine.makeconftest(f"import pytest\n\n{conftest}\n")
+    engine.makepyfile(ONE + "\n    def test_two():\n        pass\n")
+    assert engine.runpytest_inprocess("-p", "no:xdist", "--qwenperf-out", "out").ret == code
+    assert record_of(engine.path / "out").interrupted
+
+
+def test_a_question_that_saw_nothing_of_jax_is_told(engine):
+    """What another process computes passes, and a line says that there was nothing to see."""
+    engine.makepyfile(ONE)
+    result = engine.runpytest_inprocess("-p", "no:xdist")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["qwenperf: *::test_one: no_recompiles saw nothing of JAX: *another process*"])
+
+
+def test_noise_that_is_made_an_error_leaves_no_failed_case():
+    """With -W error a warning fails the test; the case itself was measured."""
+    checks = SimpleNamespace(recorded=Recorded(), test="t")
+
+    @kept
+    def question(checks):
+        raise InconclusiveWarning(f"too noisy: {checks.test}")
+
+    with pytest.raises(InconclusiveWarning):
+        question(checks)
+    assert checks.recorded.cases == []
 
 
 def test_the_record_under_way_reads_as_the_one_at_the_end(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from qwenperf.cli.files import is_there
 from qwenperf.cli.report import read_record
-from qwenperf.errors import RecordError
+from qwenperf.errors import QwenperfError, RecordError
 from qwenperf.report.html_signs import FAIL
 from qwenperf.report.judged import Judged, judged
 from qwenperf.report.markdown_text import line, prose
@@ -39,7 +39,7 @@ def judged_archive(archive: bytes, source: str, link: str, inconclusive: str) ->
     return _judged(read(text, where), where, link, inconclusive)
 
 
-def unreadable(error: RecordError, link: str) -> Judged:
+def unreadable(error: QwenperfError, link: str) -> Judged:
     """Return what is told of a record that could not be read."""
     title = line(f"no record: {error}", 250)
     text = f"### {FAIL.mark} {prose(title)}\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from qwenperf.cli.config import find_project
 from qwenperf.cli.files import named_path
 from qwenperf.cli.output import debug_option, json_option, write_json, write_lines
 from qwenperf.cli.streams import say, verdict_survives
@@ -22,7 +23,7 @@ EVENT = "report"
 @click.option("--url", envvar="QWENPERF_WEBHOOK_URL", required=True, help="Where to ($QWENPERF_WEBHOOK_URL).")
 @click.option("--details-url", default="", metavar="URL", help="Where there is more; goes into the message.")
 @click.option(
-    "--inconclusive", default="warn", type=click.Choice(INCONCLUSIVE), help="What noise does (default: warn)."
+    "--inconclusive", type=click.Choice(INCONCLUSIVE), help="What noise does (default: as the project says, or warn)."
 )
 @click.option("--patience", type=float, default=60, show_default=True, metavar="S", help="Try for so long.")
 @click.option("--strict", is_flag=True, help="End with an error where the message was not taken.")
@@ -38,7 +39,8 @@ def command(path: Path, as_json: bool, **flags: Any) -> int:  # noqa: FBT001
     from qwenperf.forge.report import conclusion
     from qwenperf.forge.webhook import Webhook
 
-    judged = judged_place(path, flags["details_url"], flags["inconclusive"])
+    noise = find_project(Path.cwd()).settings({"inconclusive": flags["inconclusive"]}).inconclusive
+    judged = judged_place(path, flags["details_url"], noise)
     told = conclusion(judged.exit_code, is_settled=judged.is_settled)
     payload = {
         "conclusion": told,
@@ -47,9 +49,10 @@ def command(path: Path, as_json: bool, **flags: Any) -> int:  # noqa: FBT001
         "markdown": judged.text,
         "details_url": judged.link,
     }
+    # Variables of CI are pasted with a newline.
     hook = Webhook(
-        url=flags["url"],
-        secret=os.environ.get("QWENPERF_WEBHOOK_SECRET", ""),
+        url=flags["url"].strip(),
+        secret=os.environ.get("QWENPERF_WEBHOOK_SECRET", "").strip(),
         patience_s=max(0.0, flags["patience"]),
         say=lambda line: say(f"qwenperf: {line}"),
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from qwenperf.errors import QwenperfError, UsageError
+from qwenperf.errors import QwenperfError, RecordError, UsageError
 
 if TYPE_CHECKING:
     import httpx
@@ -27,6 +27,7 @@ _FIRST_S, _LONGEST_S, _SECONDARY_S = 1.0, 30.0, 60.0
 _CONNECT_S, _READ_S = 10.0, 60.0
 _LIMITS = ("retry-after", "x-ratelimit-remaining", "x-ratelimit-reset")
 _TOKEN = re.compile(r"[\x21-\x7e]*")
+_SHOWN = 20
 _SECONDS = re.compile(r"[0-9]{1,12}")
 
 _ADVICE = {
@@ -100,7 +101,8 @@ class GitHub:
         """Return the file that GitHub refers to, of ``most`` bytes at the most. The token stays with GitHub.
 
         Raises:
-          ForgeError: as ``ask``, or the file is larger.
+          ForgeError: as ``ask``.
+          RecordError: the file is larger.
         """
         import httpx
 
@@ -165,6 +167,11 @@ class GitHub:
         raise AssertionError  # pragma: no cover
 
 
+def is_final(error: ForgeError) -> bool:
+    """Say whether asking again later would change nothing."""
+    return not error.is_away and error.again_s is None
+
+
 def is_token(text: str) -> bool:
     """Say whether a header can hold this as a token."""
     return _TOKEN.fullmatch(text) is not None
@@ -183,7 +190,9 @@ def check_address(url: str, what: str, advice: str) -> None:
     except (httpx.InvalidURL, ValueError):
         found = httpx.URL()
     if found.scheme not in {"https", "http"} or not found.host:
-        raise UsageError(f"{url!r} is no address of {what}.", advice=advice)
+        # The rest may be a secret: whoever knows the address of a webhook may post to it.
+        shown = url if len(url) <= _SHOWN else f"{url[:_SHOWN]}..."
+        raise UsageError(f"{shown.partition('/')[0]!r} is no address of {what}.", advice=advice)
 
 
 @contextmanager
@@ -232,7 +241,7 @@ def _bounded(client: httpx.Client, place: str, most: int) -> httpx.Response:
         for part in answer.iter_bytes():
             size += len(part)
             if size > most:
-                raise ForgeError(f"the artifact is larger than {most:,} bytes.", advice="Upload the record alone.")
+                raise RecordError(f"the artifact is larger than {most:,} bytes.", advice="Upload the record alone.")
             parts.append(part)
         return httpx.Response(answer.status_code, content=b"".join(parts))
 

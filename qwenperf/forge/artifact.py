@@ -28,7 +28,7 @@ def fetch(api: GitHub, target: Target, name: str) -> bytes:
     """Return the archive ``name`` of the workflow run that measured.
 
     Raises:
-      RecordError: there is none, or it expired.
+      RecordError: there is none, it expired, or it is too large.
       ForgeError: GitHub does not give it.
     """
     with understood():

@@ -57,8 +57,8 @@ class Report:
     def marker(self) -> str:
         """First line of the comment, which nobody sees and by which it is found again."""
         shown = re.sub(r"[^A-Za-z0-9_.]+", "-", self.name)
-        # Names of other scripts have nothing else that tells them apart.
-        own = "" if self.name.isascii() else f" {hashlib.sha256(self.name.encode(errors='replace')).hexdigest()[:12]}"
+        # Names of other scripts have nothing else that tells them apart, and signs are left out of others.
+        own = "" if self.name == shown else f" {hashlib.sha256(self.name.encode(errors='replace')).hexdigest()[:12]}"
         return f"<!-- qwenperf: {shown}{own} -->"
 
 

@@ -137,6 +137,16 @@ def test_the_check_is_as_the_record_was_judged(job, github, call, verdicts, flag
     assert (told["exit_code"], told["conclusion"], told["problems"]) == (code, conclusion, [])
 
 
+def test_noise_is_judged_as_the_project_says(job, github, call, monkeypatch):
+    """As the command that measured was: else a required check lets through what ended with an error."""
+    folder = saved(job, samples.run(samples.case(verdicts=(NOISY,))))
+    (job / "pyproject.toml").write_text('[tool.qwenperf]\ninconclusive = "fail"\n')
+    assert call(folder)[0] == 3
+    monkeypatch.setenv("QWENPERF_INCONCLUSIVE", "warn")
+    assert call(folder)[0] == 0
+    assert [one["conclusion"] for one in github.checks] == ["failure", "neutral"]
+
+
 def test_a_comparison_is_reported_too(job, github, call):
     """12% slower, confirmed."""
     code, _, _ = call(saved(job, samples.comparison(), "comparison.json"), "--name", "speed")
@@ -239,6 +249,23 @@ def test_a_required_check_comes_in_any_case(github, call, artifacts, told):
     assert (code, check["conclusion"]) == (2, "failure")
     assert told in err
     assert told in check["output"]["title"]
+
+
+@pytest.mark.usefixtures("fork")
+@pytest.mark.parametrize(
+    ("trouble", "code", "told"),
+    [((b"x" * 1_001, 200), 2, "larger than 1,000 bytes"), ((b"junk", 410), 4, "410")],
+)
+def test_an_artifact_that_github_does_not_give_makes_a_red_check(github, call, monkeypatch, trouble, code, told):
+    """One that is too large, or gone for good: nothing comes later in its place."""
+    data, status = trouble
+    github.artifacts[3] = ("qwenperf", data)
+    monkeypatch.setattr("qwenperf.forge.artifact.MOST_ARCHIVE", 1_000)
+    if status != 200:
+        github.fail("GET .*/zip", status)
+    ended, _, err = call("--artifact", "qwenperf")
+    (check,) = github.checks
+    assert (ended, check["conclusion"], told in check["output"]["title"], told in err) == (code, "failure", True, True)
 
 
 @pytest.mark.usefixtures("fork")

@@ -11,6 +11,7 @@ import pytest
 from qwenperf.cli import main
 from qwenperf.forge.webhook import is_genuine
 from qwenperf.schema.codec import dumps
+from qwenperf.schema.records import Outcome, Verdict
 
 _SPEC = importlib.util.spec_from_file_location(
     "sample_records_of_webhook", Path(__file__).parents[1] / "report" / "sample_records.py"
@@ -43,10 +44,11 @@ def receiver():
 
 
 @pytest.fixture
-def call(receiver, capsys, monkeypatch):
-    """Send a run that failed; return the exit code, output and errors."""
-    monkeypatch.setenv("QWENPERF_WEBHOOK_SECRET", "hush")
-    monkeypatch.setenv("QWENPERF_WEBHOOK_URL", f"http://127.0.0.1:{receiver.server_port}/hook")
+def call(receiver, capsys, monkeypatch, tmp_path):
+    """Send a run that failed; return the exit code, output and errors. Variables of CI are pasted with a newline."""
+    monkeypatch.setenv("QWENPERF_WEBHOOK_SECRET", "hush\n")
+    monkeypatch.setenv("QWENPERF_WEBHOOK_URL", f"http://127.0.0.1:{receiver.server_port}/hook\n")
+    monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
         with pytest.raises(SystemExit) as end:
@@ -77,3 +79,19 @@ def test_a_message_that_is_refused_changes_no_verdict(receiver, call, tmp_path, 
     ended, out, err = call(tmp_path, "--json", *strict)
     assert (ended, json.loads(out)["problem"]) == (code, "the webhook was refused: 404.")
     assert "warning: the webhook was refused: 404." in err
+
+
+def test_noise_is_judged_as_the_project_says(receiver, call, tmp_path):
+    """As the command that measured was."""
+    noisy = Verdict(gate="speed", outcome=Outcome.INCONCLUSIVE, summary="too noisy to tell")
+    (tmp_path / "run.json").write_text(dumps(samples.run(samples.case(verdicts=(noisy,)))))
+    (tmp_path / "pyproject.toml").write_text('[tool.qwenperf]\ninconclusive = "fail"\n')
+    assert call(tmp_path)[0] == 3
+    assert json.loads(receiver.got[0][1])["conclusion"] == "failure"
+
+
+def test_an_address_that_is_none_is_not_repeated_whole(call, tmp_path):
+    """Whoever reads the log could post to it."""
+    (tmp_path / "run.json").write_text(dumps(samples.run(samples.case())))
+    code, _, err = call(tmp_path, "--url", "hooks.example.test/T000/SECRET")
+    assert (code, "SECRET" in err, "'hooks.example.test' is no address of the web" in err) == (2, False, True)

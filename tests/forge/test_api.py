@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import httpx
 import pytest
 
-from qwenperf.errors import UsageError
+from qwenperf.errors import RecordError, UsageError
 from qwenperf.forge.api import ForgeError, GitHub, asked_pause
 
 PULL = "/repos/acme/engine/pulls/7"
@@ -87,7 +87,7 @@ def test_the_token_stays_with_github(api, github):
 def test_a_download_is_bounded(api, github):
     """A stranger's archive is read no further than the limit."""
     github.artifacts[3] = ("qwenperf", b"x" * 100_000)
-    with pytest.raises(ForgeError, match=r"larger than 99,999 bytes"):
+    with pytest.raises(RecordError, match=r"larger than 99,999 bytes"):
         api.download("/repos/acme/engine/actions/artifacts/3/zip", 99_999)
 
 

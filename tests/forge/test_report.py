@@ -38,7 +38,14 @@ def test_another_name_is_another_comment(api, github, target, report):
     post(api, target, report)
     post(api, target, replace(report, name="nightly --> <b>"))
     assert len(github.comments) == 2
-    assert github.comments[1]["body"].startswith("<!-- qwenperf: nightly-b- -->\n")
+    assert github.comments[1]["body"].startswith("<!-- qwenperf: nightly-b- ")
+
+
+def test_names_that_differ_in_a_sign_are_told_apart(api, github, target, report):
+    """What is left of them in the marker is the same."""
+    for name in ("perf gpu", "perf/gpu", "perf-gpu", "perf gpu"):
+        post(api, target, replace(report, name=name))
+    assert len(github.comments) == 3
 
 
 def test_names_of_other_scripts_are_told_apart(api, github, target, report):

@@ -21,6 +21,7 @@ from qwenperf.gate.speed import decide_cases, pair_estimates
 from qwenperf.lab.compare_restore import restore
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import AfterRound, PairOptions, Pairs
+from qwenperf.lab.revisions import same_files
 from qwenperf.lab.run_folder import discard, new_run_id, write_text, writing
 from qwenperf.lab.sides import Side
 from qwenperf.measure.capture_folder import under_way
@@ -281,6 +282,11 @@ def create_folder(out: Path) -> Path:
 
 
 def same_code(base: Side, head: Side) -> bool:
-    """Say whether both sides are one tree with one engine: whatever differs then is the machine."""
-    sides = [(side.root, side.engine, side.python, side.tree and side.tree.root, side.instead) for side in (base, head)]
-    return sides[0] == sides[1]
+    """Say whether both sides are one tree with one engine, or two that hold the same: what differs is the machine."""
+    sides = [(side.engine, side.python, side.instead) for side in (base, head)]
+    trees = [(side.root, side.tree and side.tree.root) for side in (base, head)]
+    return sides[0] == sides[1] and all(map(_same_tree, *trees))
+
+
+def _same_tree(old: Path | None, new: Path | None) -> bool:
+    return old == new or (old is not None and new is not None and same_files(old, new))

@@ -172,6 +172,26 @@ class Repository:
         return str(folder / "bin" / "python")
 
 
+def same_files(one: Path, other: Path) -> bool:
+    """Say whether two trees hold the same: a commit and a clean checkout of it are two folders."""
+    names = [_held(tree) for tree in (one, other)]
+    try:
+        return names[0] == names[1] and all(_content(one / name) == _content(other / name) for name in names[0])
+    except OSError:  # nobody says that they are
+        return False
+
+
+def _held(tree: Path) -> dict[str, int]:
+    """Return the bytes of each file and link of a tree, byte code aside."""
+    found: dict[str, int] = {}
+    for folder, folders, files in os.walk(tree):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        places = (Path(folder) / name for name in (*files, *links))
+        found |= {str(place.relative_to(tree)): place.lstat().st_size for place in places}
+    return found
+
+
 def own_code(root: Path, cache: Path | None = None) -> Path:
     """Return a copy of the code in ``root`` where it is a git checkout; an installed package stays as it is."""
     if not (root / ".git").exists():

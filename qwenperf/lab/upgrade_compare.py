@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from qwenperf.errors import UsageError
 from qwenperf.gate import verdict
 from qwenperf.gate.excuses import Excuse
 from qwenperf.gate.runs import runs_verdict
@@ -57,10 +58,17 @@ def judge_runs(
 
     Raises:
       MeasurementError: three pairs broke; says how the last one did.
+      UsageError: so few pairs can fail none of the cases.
     """
     keys: list[Key] = [(name, metric) for name in names for metric in JUDGED]
     plan = replace(RUNS, margin=options.plan.margin)
-    plan = replace(plan, looks=(options.runs or least_last(plan, len(keys)),))
+    least = least_last(plan, len(keys))
+    if options.runs and options.runs < least:
+        raise UsageError(
+            f"--runs {options.runs}: so few pairs can fail none of {len(names)} cases.",
+            advice=f"Write {least} or more; 0 judges none.",
+        )
+    plan = replace(plan, looks=(options.runs or least,))
     found = RunPairs(
         base=old, head=new, arguments=options.arguments, keys=keys, plan=plan, listener=listener, seed=seed,
         margins={(name, "compile_s"): options.compile_margin for name in names}, measured=measured,

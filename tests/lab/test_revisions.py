@@ -5,12 +5,15 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from qwenperf.errors import MeasurementError, UsageError
-from qwenperf.lab.revisions import LOCK, Repository, default_cache, install
+from qwenperf.lab.compare import same_code
+from qwenperf.lab.revisions import LOCK, Repository, default_cache, install, same_files
+from qwenperf.lab.sides import Side
 
 
 def git(folder, *arguments):
@@ -120,11 +123,16 @@ def test_a_commit_and_its_checkout_are_the_same_tree(repository):
     git(root, "commit", "-q", "-m", "links and attributes")
     base, head = (repository.side(name, revision).root for name, revision in (("base", "HEAD"), ("head", ".")))
     assert held(base) == held(head)
+    code = [Side(name=str(tree), label="", kind="revision", root=tree, python="python") for tree in (base, head)]
+    assert same_code(*code), "where both sides are the same code, nothing fails"
+    assert not same_code(code[0], replace(code[1], root=repository.side("head", "main").root))
     assert (base / "theirs" / "decode.py").read_text() == "MADE = '$Format:%H$'\n"
     assert git(root, "status", "--porcelain") == ""
     (root / "nowhere").unlink()
     (root / "nowhere").symlink_to("../elsewhere")
-    assert held(repository.side("head", ".").root)["nowhere"] == "../elsewhere"
+    head = repository.side("head", ".").root
+    assert held(head)["nowhere"] == "../elsewhere"
+    assert not same_files(base, head)
 
 
 def test_the_default_base_is_where_the_branch_was_forked(repository):

@@ -8,14 +8,14 @@ import jsonschema
 import pytest
 
 import qwenperf
-from qwenperf.errors import MeasurementError
+from qwenperf.errors import MeasurementError, UsageError
 from qwenperf.lab import run_pairs
 from qwenperf.lab import upgrade as lab_upgrade
 from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.pairs import PairOptions
 from qwenperf.lab.sides import Side
 from qwenperf.lab.upgrade import FILE, Upgrade, create_upgrade_folder
-from qwenperf.lab.upgrade_compare import UpgradeOptions
+from qwenperf.lab.upgrade_compare import UpgradeOptions, judge_runs
 from qwenperf.lab.upgrade_record import exit_code
 from qwenperf.lab.version_sides import Version
 from qwenperf.report.upgrade import upgrade_report
@@ -152,6 +152,14 @@ def test_each_run_is_on_disk_before_the_next_begins(tmp_path, monkeypatch, pairs
     assert one.run().interrupted
     assert on_disk == list(range(len(on_disk)))
     assert len(on_disk) == (pairs or 1) + 1
+
+
+def test_so_few_pairs_of_runs_that_nothing_could_fail_are_refused(tmp_path):
+    """A doubled compile time would never be found, and the upgrade would end with 0."""
+    options = replace(upgrade(tmp_path, OLD, NEW).options, runs=6)
+    side = make(OLD)
+    with pytest.raises(UsageError, match=r"--runs 6: so few pairs can fail none of 2 cases\. Write 7 or more"):
+        judge_runs(options, side, side, ("a", "b"), seed=1, listener=Quiet(), measured=lambda *_: None)
 
 
 def made_record(**more):

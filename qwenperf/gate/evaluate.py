@@ -10,7 +10,7 @@ from qwenperf.gate import carried, memory, rotary, scaling, shapes, throughput, 
 from qwenperf.gate.budget_set import BudgetSet, CaseBudget
 from qwenperf.gate.environment import UNKNOWN, environment_class
 from qwenperf.gate.limits import Limit, check
-from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, UNMATCHED, skipped, with_skip
+from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, UNMATCHED, skip_reason, skipped, with_skip
 from qwenperf.schema.records import CaseRecord, Outcome, RunRecord, Status, Verdict
 from qwenperf.workloads.suites import SUITES
 
@@ -46,15 +46,26 @@ def judge_case(
 def judge_run(run: RunRecord, budgets: BudgetSet) -> RunRecord:
     """Return ``run`` with the verdicts of all gates, and a finding for each budget that matches no case.
 
-    Verdicts and such findings of an earlier judgement are replaced.
+    Verdicts and such findings of an earlier judgement are replaced, but for what failed in a test: its limits are in
+    its code, and not in the record.
     """
     environment = environment_class(run.environment)
     peers = {case.id: case for case in run.cases}
     judge = partial(judge_case, budgets=budgets, peers=peers, environment=environment)
-    cases = tuple(replace(case, verdicts=judge(case)) for case in run.cases)
+    cases = tuple(replace(case, verdicts=_with_test(case, judge(case))) for case in run.cases)
     kept = tuple(finding for finding in run.findings if finding.code != UNMATCHED)
     known = [*peers, *run.declared, *(case.id for suite in SUITES.values() for case in suite.cases)]
     return replace(run, cases=cases, findings=kept + budgets.unmatched(known))
+
+
+def _with_test(case: CaseRecord, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """Keep what a test was failed for, where its case as such has no such failure."""
+    if "test" not in case.spec:
+        return verdicts
+    own = {one.gate: one for one in case.verdicts if one.outcome is Outcome.FAIL or skip_reason(one) == NOT_JUDGED}
+    judged = [one if one.outcome is Outcome.FAIL else own.get(one.gate, one) for one in verdicts]
+    known = {one.gate for one in verdicts}
+    return (*judged, *(one for gate, one in own.items() if gate not in known))
 
 
 def _gates(case: CaseRecord, budget: CaseBudget, peers: Mapping[str, CaseRecord]) -> list[Verdict]:

@@ -14,7 +14,7 @@ from qwenperf.pytest_plugin.asking import Asking, environment_here
 from qwenperf.pytest_plugin.block import Block
 from qwenperf.pytest_plugin.limits import WORKER, budgeted, check_unit, refuse_company, speed_budget
 from qwenperf.pytest_plugin.marks import Marks
-from qwenperf.pytest_plugin.session import Recorded, kept, tell, tell_all
+from qwenperf.pytest_plugin.session import Recorded, kept, not_judged, tell, tell_all
 from qwenperf.schema.metrics import Kind, lookup
 from qwenperf.schema.records import CaseRecord, Verdict
 from qwenperf.workloads.whole import whole_number
@@ -252,7 +252,9 @@ class Checks:
     def _settle(self, case: CaseRecord, verdicts: Iterable[Verdict], *, required: Iterable[str] = ()) -> CaseRecord:
         """Keep the judged case for the session's record, and make its verdicts the test's."""
         __tracebackhide__ = True
-        judged = replace(self._asking.named(case), verdicts=tuple(verdicts))
+        required = tuple(required)
+        told = tuple(not_judged(verdict) if verdict.gate in required else verdict for verdict in verdicts)
+        judged = replace(self._asking.named(case), verdicts=told)
         self.recorded.add(judged)
         tell(judged.verdicts, subject=case.id, inconclusive=self.marks.inconclusive, required=required)
         return judged

@@ -141,6 +141,13 @@ def kept(question: Callable[P, R]) -> Callable[P, R]:
     return asked
 
 
+def not_judged(verdict: Verdict) -> Verdict:
+    """Return a verdict that a test requires, saying so where it was not reached: whoever judges again sees that."""
+    from qwenperf.gate.verdict import NOT_JUDGED, with_skip
+
+    return with_skip(verdict, NOT_JUDGED) if verdict.outcome is Outcome.SKIPPED else verdict
+
+
 def tell(verdicts: Iterable[Verdict], *, subject: str, inconclusive: str, required: Iterable[str]) -> None:
     """Fail the test, or warn, or say nothing. A skipped verdict fails where its gate is in ``required``."""
     __tracebackhide__ = True

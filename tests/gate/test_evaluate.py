@@ -6,7 +6,7 @@ from qwenperf.gate.budget import parse
 from qwenperf.gate.evaluate import GATES, judge_case, judge_run
 from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, exit_code, skip_reason
 from qwenperf.schema.codec import dumps, loads
-from qwenperf.schema.records import CompileCause, CompileEvent, Divergence, Outcome, Status, metric
+from qwenperf.schema.records import CompileCause, CompileEvent, Divergence, Outcome, Status, Verdict, metric
 
 NONE = parse({})
 
@@ -177,3 +177,19 @@ def test_a_judged_run_reads_back_from_disk_and_is_judged_the_same(make_case, mak
 def test_a_case_of_unknown_origin_is_judged(make_case):
     """A record of somebody else's engine has its own spec."""
     assert "tokens" in outcomes(dataclasses.replace(make_case(), spec={}))
+
+
+def test_what_failed_in_a_test_stays_failed_when_its_record_is_judged_again(make_case, make_run):
+    """The limits of a test are in its code: a new judgement adds what it finds and takes nothing away."""
+    slow = Verdict(gate="throughput", outcome=Outcome.FAIL, summary="below the test's own floor")
+    large = Verdict(gate="budget:argument_bytes", outcome=Outcome.FAIL, summary="above the test's own limit")
+    untold = Verdict(
+        gate="tokens", outcome=Outcome.SKIPPED, summary="nothing to compare with", data={"budget": NOT_JUDGED}
+    )
+    case = make_case(evidence={"divergence": None}, verdicts=(slow, large, untold))
+    of_a_test = dataclasses.replace(case, spec={**case.spec, "test": "test_mine.py::test_speed"})
+    seen = judge_run(make_run(of_a_test), NONE).cases[0].verdicts
+    assert [one for one in seen if one in (slow, large, untold)] == [untold, slow, large]
+    assert len(seen) == len(GATES) + 1
+    assert exit_code(make_run(dataclasses.replace(of_a_test, verdicts=seen))) == 1
+    assert exit_code(judge_run(make_run(case), NONE)) == 0

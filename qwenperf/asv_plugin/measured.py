@@ -16,13 +16,16 @@ from qwenperf.workloads.case import Case
 ONLY = "QWENPERF_ASV_ONLY"
 """A variable that names the labels to measure, separated by commas; the others have no point in this run."""
 
+NO_DECODE_TIME = "no-decode-time"
+"""The code of the finding that noise, or a stream in pieces, left no time per token."""
+
 
 def measure(cases: Mapping[str, Case]) -> dict[str, dict[str, float]]:
     """Measure ``cases`` and return metric values by label.
 
     Raises:
       MeasurementError: a case, or a window of it, gave no measurement; a history with silent gaps is worse than a
-        failed run.
+        failed run. See ``numbers``.
       UnknownNameError: the variable ``QWENPERF_ASV_ONLY`` names a label that is not there.
     """
     from qwenperf.lab.options import Options
@@ -56,15 +59,19 @@ def only(cases: Mapping[str, Case], names: str) -> Mapping[str, Case]:
 
 
 def numbers(records: Iterable[CaseRecord]) -> dict[str, dict[str, float]]:
-    """Return metric values by case id.
+    """Return metric values by case id; what has no point in this run is told on standard error.
 
     Raises:
-      MeasurementError: a case was not measured, or one of its windows is void.
+      MeasurementError: a case was not measured, or one of its windows is void for another reason than compiles: those
+        have a graph of their own, in which they are to be seen.
     """
     records = tuple(records)
     gaps = [f"{record.id}: {why}" for record in records for why in _gaps(record)]
     if gaps:
         raise MeasurementError("; ".join(gaps))
+    for record in records:
+        for why in (*record.evidence.voids, *(one.message for one in record.findings if one.code == NO_DECODE_TIME)):
+            sys.stderr.write(f"qwenperf: {record.id}: some numbers have no point: {why}\n")
     return {record.id: {name: metric.value for name, metric in record.metrics.items()} for record in records}
 
 
@@ -72,6 +79,9 @@ def _gaps(record: CaseRecord) -> tuple[str, ...]:
     """Say why a record has not every number: a void window leaves its metrics out."""
     if record.status != "measured":
         return (str(record.error),)
+    compiled = record.metrics.get("compiles_steady")
+    if compiled is not None and compiled.value > 0:
+        return ()
     return tuple(f"a void window: {void}" for void in record.evidence.voids)
 
 

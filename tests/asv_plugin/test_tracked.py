@@ -9,7 +9,7 @@ from qwenperf.asv_plugin import TRACKED, Tracked, tracks
 from qwenperf.asv_plugin.measured import numbers, only
 from qwenperf.errors import MeasurementError, UnknownNameError, UsageError
 from qwenperf.schema.metrics import REGISTRY, Direction
-from qwenperf.schema.records import CaseRecord, Evidence, Status, metric
+from qwenperf.schema.records import CaseRecord, Evidence, Finding, Severity, Status, metric
 
 
 @tracks(["a", "b"], title="tiny")
@@ -131,3 +131,22 @@ def test_the_page_s_ten_lines_are_a_suite(repository):
     assert all(callable(getattr(suite, tracked.function)) for tracked in TRACKED)
     rows = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `track_")]
     assert sorted(rows) == sorted(tracked.function for tracked in TRACKED)
+
+
+def test_a_commit_that_begins_to_recompile_has_its_point_in_that_graph(capsys):
+    """What voids its windows is a series of its own: only the timed numbers are missing, and that is told."""
+    voids = ("request: trial 1: grow compiled at mine.py:9",)
+    metrics = {"compiles_steady": metric("compiles_steady", 8), "compile_s": metric("compile_s", 0.5)}
+    case = CaseRecord(id="a/cached", spec={}, metrics=metrics, evidence=Evidence(voids=voids))
+    assert numbers([case]) == {"a/cached": {"compiles_steady": 8, "compile_s": 0.5}}
+    assert "a/cached: some numbers have no point: request: trial 1: grow compiled" in capsys.readouterr().err
+
+
+def test_a_time_per_token_that_noise_swallowed_is_told(capsys):
+    """A gap in a graph has its reason on standard error."""
+    finding = Finding(
+        code="no-decode-time", severity=Severity.NOTE, message="decoding took no time that could be told from noise"
+    )
+    case = CaseRecord(id="a/cached", spec={}, metrics={"ttft_s": metric("ttft_s", 0.5)}, findings=(finding,))
+    assert numbers([case]) == {"a/cached": {"ttft_s": 0.5}}
+    assert "a/cached: some numbers have no point: decoding took no time" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from qwenperf.errors import EnvironmentUnfitError, MeasurementError, UnknownNameError, UsageError
+from qwenperf.errors import EnvironmentUnfitError, MeasurementError, OutputError, UnknownNameError, UsageError
 from qwenperf.lab.engine_files import engine_file
 from qwenperf.lab.engine_paths import with_engine_paths
 from qwenperf.lab.inventory import declared
@@ -116,6 +116,8 @@ class Sides:
         self.say(f"building {sha[:10]}")
         try:
             side = replace(self.repository.side("head", sha), label=sha[:10])
+        except OutputError:  # nor could any other commit be
+            raise
         except UsageError as error:  # git cannot export it
             raise MeasurementError(error.message) from error
         if self.own is not None:

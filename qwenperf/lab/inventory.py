@@ -15,6 +15,14 @@ from qwenperf.workloads.case import Case
 _LIMIT_S = 120
 
 
+class NotListedError(MeasurementError):
+    """A side does not list its cases; ``said`` is its last line, ``is_usage``: what it was asked for is wrong there."""
+
+    def __init__(self, side: Side, said: str, *, is_usage: bool) -> None:
+        super().__init__(f"{side.name} ({side.label}) does not list its cases: {said}")
+        self.said, self.is_usage = said, is_usage
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
     """Cases of both sides: ``shared`` as head has them, and what only one side has. ``renamed``: old id to new.
@@ -34,9 +42,10 @@ def take_inventory(base: Side, head: Side, arguments: Sequence[str], aliases: Ma
 
     Raises:
       MeasurementError: a side cannot list its cases.
+      UsageError: neither side knows what is asked for, or an alias is none.
       NothingMeasuredError: no case is on both sides.
     """
-    old, new = (declared(side, arguments) for side in (base, head))
+    old, new = _both(base, head, arguments)
     renamed = {before: after for before, after in aliases.items() if before in old and after in new}
     for before in aliases:
         if before not in old:
@@ -61,6 +70,21 @@ def take_inventory(base: Side, head: Side, arguments: Sequence[str], aliases: Ma
     )
 
 
+def _both(base: Side, head: Side, arguments: Sequence[str]) -> tuple[dict[str, Case], dict[str, Case]]:
+    """Return the cases of both sides; what both refuse is a mistake of whoever asks."""
+    try:
+        old = declared(base, arguments)
+    except NotListedError as error:
+        if error.is_usage:
+            try:
+                declared(head, arguments)
+            except NotListedError as other:
+                if other.is_usage:
+                    raise UsageError(other.said.removeprefix("qwenperf: error: ")) from error
+        raise
+    return old, declared(head, arguments)
+
+
 def declared(side: Side, arguments: Sequence[str]) -> dict[str, Case]:
     """Return the cases by id that a side's own code lists; errors as ``take_inventory``."""
     command = [side.python, "-P", "-m", "qwenperf", "run", *arguments, "--list", "--json"]
@@ -71,9 +95,8 @@ def declared(side: Side, arguments: Sequence[str]) -> dict[str, Case]:
         )  # fmt: skip
         if done.returncode:
             said = done.stderr.strip().splitlines()
-            raise MeasurementError(
-                f"{side.name} ({side.label}) does not list its cases: {said[-1] if said else done.returncode}"
-            )
+            last = said[-1] if said else str(done.returncode)
+            raise NotListedError(side, last, is_usage=done.returncode == UsageError.exit_code)
         listed = json.loads(done.stdout)["cases"]
         return {one["id"]: Case.from_json({key: one[key] for key in one if key != "id"}) for one in listed}
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:

@@ -7,6 +7,7 @@ changes, and the folder is whole or absent. An environment is made where a commi
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -14,12 +15,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qwenperf.errors import EnvironmentUnfitError, MeasurementError, UsageError
+from qwenperf.errors import ConfigError, EnvironmentUnfitError, MeasurementError, OutputError, UsageError
 from qwenperf.lab.commit import describe_commit
 from qwenperf.lab.interpreters import find_uv
 from qwenperf.lab.sides import Side
@@ -29,6 +30,7 @@ WORKING_TREE = "."
 """The revision that is the checkout as it lies there, changes and all."""
 
 LOCK = "requirements/lock.txt"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _GIT_LIMIT_S = 120
 _INSTALL_LIMIT_S = 1800
 
@@ -113,13 +115,14 @@ class Repository:
 
         Raises:
           MeasurementError: it has none, or one that cannot lie on this machine.
+          OutputError: the cache cannot be written.
         """
         tree = self.cache / "trees" / sha
         if not tree.is_dir():
-            tree.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=tree.parent, prefix=".tree-") as folder:
-                _export(self.root, sha, Path(folder))
-                _move_into_place(Path(folder) / "tree", tree)
+            with _scratch(tree.parent) as folder:
+                _export(self.root, sha, folder)
+                with _caching(tree):
+                    _move_into_place(folder / "tree", tree)
         return tree
 
     def snapshot(self) -> Path:
@@ -127,6 +130,7 @@ class Repository:
 
         Raises:
           MeasurementError: a file cannot be read, or went while it was copied.
+          OutputError: the cache cannot be written.
         """
         listed = git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         names = [name for name in sorted(set(listed.split("\0"))) if name and _is_held(self.root / name)]
@@ -134,6 +138,8 @@ class Repository:
             tree = self._working(_digest(self.root, names))
             return tree if tree.is_dir() else self._copied(names)
         except OSError as error:
+            if error.errno in _FULL:
+                raise _unwritable(self.cache, error) from error
             raise MeasurementError(
                 f"the working tree cannot be copied: {error}.", advice="Measure while nothing else writes to it."
             ) from error
@@ -143,10 +149,8 @@ class Repository:
 
     def _copied(self, names: Sequence[str]) -> Path:
         """Return a copy under the name of what it holds: a file may have been saved since the checkout was read."""
-        trees = self.cache / "trees"
-        trees.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=trees, prefix=".tree-") as folder:
-            made = Path(folder) / "tree"
+        with _scratch(self.cache / "trees") as folder:
+            made = folder / "tree"
             for name in names:
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(self.root / name, made / name, follow_symlinks=False)
@@ -225,9 +229,12 @@ def install(folder: Path, requirements: Sequence[str], python: str = sys.executa
 
     Raises:
       MeasurementError: it cannot be made; says what the installer said.
+      OutputError: the cache cannot be written.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
+    with _caching(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        opened = (folder.parent / f".{folder.name}.lock").open("w")
+    with opened as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "complete").is_file():
             _install(folder, requirements, python)
@@ -265,6 +272,29 @@ def _export(root: Path, sha: str, folder: Path) -> None:
     git(root, "checkout-index", "--all", "--quiet", f"--prefix={folder / 'tree'}/", environ=index)
     if not (folder / "tree").is_dir():
         raise MeasurementError(f"commit {sha[:10]} cannot be exported: it has no file.")
+
+
+@contextlib.contextmanager
+def _scratch(parent: Path) -> Iterator[Path]:
+    """Make a folder beside those of the cache in which a tree is made; it is removed with what is left in it."""
+    with _caching(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        made = tempfile.TemporaryDirectory(dir=parent, prefix=".tree-")
+    with made as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def _caching(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(place, error) from error
+
+
+def _unwritable(place: Path, error: OSError) -> OutputError:
+    advice = "Trees and environments go into QWENPERF_CACHE: name a folder that can be written and has room."
+    return OutputError(f"cannot write {place}: {error.strerror or error}.", advice=advice)
 
 
 def _digest(root: Path, names: Sequence[str]) -> str:
@@ -320,5 +350,12 @@ def _printable(text: str) -> str:
 
 
 def default_cache(environ: Mapping[str, Any] = os.environ) -> Path:
-    """Return the folder for trees and environments: ``QWENPERF_CACHE``, else as the XDG base directory says."""
-    return cache_folder(environ)
+    """Return the folder for trees and environments: ``QWENPERF_CACHE``, else as the XDG base directory says.
+
+    Raises:
+      ConfigError: nothing says it, and this user has no home.
+    """
+    try:
+        return cache_folder(environ)
+    except RuntimeError as error:
+        raise ConfigError(f"no folder for trees and environments: {error}", advice="Set QWENPERF_CACHE.") from error

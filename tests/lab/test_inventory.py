@@ -82,6 +82,12 @@ def test_a_side_that_cannot_list_says_what_it_said(make_side):
     (broken.root / "qwenperf" / "__main__.py").write_text("raise SystemExit('no such option: --json')")
     with pytest.raises(MeasurementError, match=r"base \(base\) does not list its cases: no such option"):
         take_inventory(broken, make_side("head", ["a"]), (), {})
+    told = "import sys; sys.exit(print('qwenperf: error: unknown model tny.', file=sys.stderr) or 2)"
+    (broken.root / "qwenperf" / "__main__.py").write_text(told)
+    with pytest.raises(MeasurementError, match="unknown model tny"):
+        take_inventory(broken, make_side("fourth", ["a"]), (), {})
+    with pytest.raises(UsageError, match=r"^unknown model tny\.$"):
+        take_inventory(broken, dataclasses.replace(broken, name="head"), (), {})
     silent = dataclasses.replace(broken, python="/bin/true")
     with pytest.raises(MeasurementError, match="does not list its cases"):
         take_inventory(silent, make_side("third", ["a"]), (), {})

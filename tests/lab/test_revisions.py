@@ -1,5 +1,6 @@
 """Revisions of a real git repository, made for the test."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from qwenperf.errors import MeasurementError, UsageError
+from qwenperf.errors import MeasurementError, OutputError, UsageError
 from qwenperf.lab.compare import same_code
 from qwenperf.lab.revisions import LOCK, Repository, default_cache, install, same_files
 from qwenperf.lab.sides import Side
@@ -98,6 +99,23 @@ def test_names_and_messages_that_are_no_utf_8_are_taken(repository):
     (accepted,) = repository.trailers("main", "Qwenperf-Accept", "other")
     assert accepted.startswith("4x128/*: caf")
     assert accepted.encode()
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(repository, monkeypatch):
+    """A file in its place, or a full disk: what to set is said."""
+    blocked = replace(repository, cache=repository.root / "code.py")
+    for make in (lambda: blocked.export(blocked.resolve("main")), blocked.snapshot):
+        with pytest.raises(OutputError, match=r"cannot write .*code\.py/trees.*QWENPERF_CACHE"):
+            make()
+    with pytest.raises(OutputError, match="QWENPERF_CACHE"):
+        install(blocked.cache / "environments" / "x", ())
+
+    def full(*_arguments, **_how):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("qwenperf.lab.revisions.shutil.copy2", full)
+    with pytest.raises(OutputError, match=r"No space left on device.*QWENPERF_CACHE"):
+        repository.snapshot()
 
 
 def held(tree):

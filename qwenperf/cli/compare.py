@@ -111,11 +111,13 @@ def command(base: str | None, head: str, as_json: bool, **flags: Any) -> int:  #
     BASE and HEAD are revisions of this repository, or two saved runs. Both sides are measured on this machine in pairs
     of fresh processes, by turns. In a repository of your own, name the engine in it: --engine package.module:make.
     """
+    from qwenperf.cli.saved_run import is_run
+
     project = find_project(Path.cwd())
     settings = project.settings({"inconclusive": flags["inconclusive"]})
     flags["excuses"] = from_table(quarantine(project.table.get("quarantine", {})))
     out = flags["out"] or Path(settings.out)
-    if base and (Path(base) / "run.json").is_file():
+    if base and is_run(Path(base)):
         refuse_flags_of_measuring(click.get_current_context())
         return _saved(Path(base), Path(head), settings.inconclusive, as_json=as_json)
     with interrupts():

@@ -26,6 +26,11 @@ def read_run(place: Path) -> tuple[RunRecord, Path]:
     return loads(text, str(file)), file
 
 
+def is_run(place: Path) -> bool:
+    """Say whether ``place`` is a run's folder or its record."""
+    return is_there(place) and (is_there(place / RECORD) if place.is_dir() else place.name == RECORD)
+
+
 def _nearby(place: Path) -> str:
     """Name the newest run below ``place``, or below its parent when ``place`` is not there."""
     parent = place if is_there(place) and place.is_dir() else place.parent

@@ -72,6 +72,10 @@ def target_of(name: str, event: Mapping[str, Any], repository: str = "", sha: st
         return Target(repository=repository, sha=_text(event, "pull_request", "head", "sha"), pulls=(number,))
     if name == WORKFLOW_RUN:
         return _of_workflow_run(event, repository)
+    pull = event.get("pull_request")  # of a review, whose job has the merge for its commit, which nobody looks at
+    head = _text(pull, "head", "sha")
+    if isinstance(pull, Mapping) and head and type(pull.get("number")) is int:
+        return Target(repository=repository, sha=head, pulls=(pull["number"],))
     told_sha = _text(event, "merge_group", "head_sha") or _text(event, "after")
     return Target(repository=repository, sha=told_sha or sha)
 

@@ -18,7 +18,7 @@ from qwenperf.lab.inventory import Inventory
 from qwenperf.lab.sides import Side
 from qwenperf.schema.codec import comparison_loads, dumps
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord, PairRecord, RoundRecord, SideRecord
-from qwenperf.schema.records import Outcome, Verdict
+from qwenperf.schema.records import Outcome, RunRecord, Verdict
 from qwenperf.stats.spending import Plan
 from qwenperf.workloads.case import Case, Workload
 
@@ -62,6 +62,19 @@ def test_what_makes_no_sense_is_refused(repository, monkeypatch, arguments, seen
     assert done.exception.exit_code in {2, 5}
     assert seen in str(done.exception)
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("inner", ["", "run.json"])
+def test_saved_runs_are_named_by_folder_or_by_record(tmp_path, monkeypatch, inner):
+    """As `qwenperf gate` and `report` take them: a record is no revision of a repository."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("A", "B"):
+        (tmp_path / name).mkdir()
+        run = RunRecord(id=name, created_at="2026-01-01T00:00:00+00:00", suite="s", environment={})
+        (tmp_path / name / "run.json").write_text(dumps(run))
+    done = CliRunner().invoke(command, [f"A/{inner}", f"B/{inner}"], standalone_mode=False)
+    assert (done.exception, done.return_value) == (None, 5)
+    assert "both runs were saved before" in done.stdout
 
 
 def test_outside_of_a_repository_one_line_says_so(tmp_path):

@@ -42,6 +42,13 @@ def test_other_events_have_a_commit_and_no_pull_request(name, event, sha):
 
 
 @pytest.mark.usefixtures("github")
+def test_a_review_is_about_the_pull_request_s_head():
+    """Its job has the merge for its commit, and no pull request shows a check on that."""
+    event = {"pull_request": {"number": 7, "head": {"sha": SHA}}, "repository": {"full_name": REPOSITORY}}
+    wanted = Target(repository=REPOSITORY, sha=SHA, pulls=(7,))
+    assert target_of("pull_request_review", event, REPOSITORY, OTHER) == wanted
+
+
 def test_a_fork_s_pull_request_is_found_by_its_head(api):
     """The event does not name it; GitHub is asked for the open one of that branch."""
     found = with_pulls(target_of("workflow_run", workflow_run()), api)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from qwenperf.errors import ConfigError
 from qwenperf.gate.aot_facts import FACTS
+from qwenperf.gate.budget_set import matches
 from qwenperf.gate.budget_values import check_keys, limit, table
 from qwenperf.gate.limits import Limit
 from qwenperf.gate.target_globs import is_of_programs
@@ -49,7 +49,7 @@ class ProgramBudgets:
 
     def for_program(self, case_id: str) -> ProgramBudget:
         """Return what holds for one program on one target."""
-        matching = [budget for budget in self.budgets if fnmatchcase(case_id, budget.pattern)]
+        matching = [budget for budget in self.budgets if matches(case_id, budget.pattern)]
         limits: dict[str, Limit] = {}
         kernels, fits = None, None
         for budget in sorted(matching, key=lambda budget: budget.specificity):
@@ -62,7 +62,7 @@ class ProgramBudgets:
         """Return the globs that match no program."""
         ids = tuple(case_ids)
         patterns = dict.fromkeys(budget.pattern for budget in self.budgets)
-        return tuple(pattern for pattern in patterns if not any(fnmatchcase(one, pattern) for one in ids))
+        return tuple(pattern for pattern in patterns if not any(matches(one, pattern) for one in ids))
 
 
 def parse(tables: Mapping[str, Any], origin: str) -> ProgramBudgets:

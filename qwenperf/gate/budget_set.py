@@ -23,6 +23,12 @@ TEST_MARK = "::"
 """What a glob has that is of cases of a pytest session: their ids begin with the test's."""
 
 
+def matches(case_id: str, pattern: str) -> bool:
+    """Say whether a glob matches an id. One of tests may also be an id as pytest writes it: ``::test_x[fast]/*``."""
+    as_written = TEST_MARK in pattern and fnmatchcase(case_id, pattern.replace("[", "[[]"))
+    return as_written or fnmatchcase(case_id, pattern)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Times:
     """``metric`` must be at least ``factor`` times as good as on ``rung`` of the same model and workload."""
@@ -75,7 +81,7 @@ class BudgetSet:
 
     def for_case(self, case_id: str, environment: str) -> CaseBudget:
         """Return what holds for the case ``case_id`` in the environment class ``environment``."""
-        matching = [budget for budget in self.budgets if fnmatchcase(case_id, budget.pattern)]
+        matching = [budget for budget in self.budgets if matches(case_id, budget.pattern)]
         # Tables for other classes come first: what they say of counts holds only where no table for here says any.
         matching.sort(key=lambda budget: (budget.is_for(environment), budget.specificity))
         limits: dict[str, Limit] = {}
@@ -128,7 +134,7 @@ def _outside(budget: Budget, environment: str) -> str:
 
 
 def _matches(pattern: str, ids: Sequence[str]) -> bool:
-    return any(fnmatchcase(one, pattern) for one in ids)
+    return any(matches(one, pattern) for one in ids)
 
 
 def _unmatched(pattern: str, ids: Sequence[str], where: str, advice: str) -> Finding:

@@ -20,7 +20,7 @@ from qwenperf.errors import QwenperfError
 from qwenperf.measure.default_platform import default_platform
 from qwenperf.measure.measuring_lock import told_by
 from qwenperf.pytest_plugin.checks import Checks
-from qwenperf.pytest_plugin.globs import Ran, names_tests, unmatched
+from qwenperf.pytest_plugin.globs import Ran, names_tests, unasked, unmatched
 from qwenperf.pytest_plugin.marks import MARKER, read_marks
 from qwenperf.pytest_plugin.record_files import RecordFiles
 from qwenperf.pytest_plugin.session import InconclusiveWarning, Recorded
@@ -114,6 +114,7 @@ def _look_after_globs(recorded: Recorded, root: Path) -> None:
     try:
         for line, is_failure in unmatched(root, recorded.ran):
             (recorded.failures if is_failure else recorded.unjudged).append(line)
+        recorded.unjudged += unasked(root, recorded.cases)
     except QwenperfError as error:  # no test asked for the budgets, or it would have failed
         recorded.failures.append(str(error))
 

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from qwenperf.pytest_plugin.limits import budgeted
 from qwenperf.pytest_plugin.project import project_budgets
+from qwenperf.schema.records import CaseRecord
 
 
 @dataclass(kw_only=True)
@@ -61,6 +63,25 @@ def unmatched(root: Path, ran: Ran) -> Iterator[tuple[str, bool]]:
         is_whole = bool(files) and ran.partial.isdisjoint(files)
         if is_whole or not ran.chosen:
             yield f"{finding.message} {finding.advice}", is_whole and not ran.chosen
+
+
+def unasked(root: Path, cases: Sequence[CaseRecord]) -> Iterator[str]:
+    """Yield a line for each budget of which no question judged a limit, though it matches cases of the session.
+
+    Raises:
+      ConfigError: the project's budgets cannot be read.
+    """
+    if not cases:
+        return
+    from qwenperf.gate.budget_set import CaseBudget, matches
+
+    for budget in project_budgets(root).budgets:
+        found = [case for case in cases if matches(case.id, budget.pattern)]
+        judged = {verdict.gate for case in found for verdict in case.verdicts}
+        limits = {limit.metric: CaseBudget(limits={limit.metric: limit}) for limit in budget.limits}
+        left = [name for name, one in limits.items() if judged.isdisjoint(budgeted(one))]
+        if found and left:
+            yield f"no question judged the budget {budget.pattern!r} of {', '.join(left)}: passes does"
 
 
 def _files(pattern: str, cases: Sequence[str]) -> set[str]:

@@ -4,10 +4,11 @@ from qwenperf.errors import ConfigError
 from qwenperf.pytest_plugin.project import budgets_for
 
 
-def test_budgets_of_the_project_hold_and_those_of_the_marker_win(tmp_path):
-    """Globs of the file are matched against the id in the record; a longer glob does not beat the marker."""
+@pytest.mark.parametrize("glob", ["test_x.py::test[[]a]/mine/*", "test_x.py::test[a]/mine/*", "*::test[[]?]/mine/b1"])
+def test_budgets_of_the_project_hold_and_those_of_the_marker_win(tmp_path, glob):
+    """Globs of the file are matched against the id in the record, brackets and all; no longer one beats the marker."""
     (tmp_path / "pyproject.toml").write_text(
-        "[tool.qwenperf.budgets.'test_x.py::test[[]a]/mine/*']\ncompiles_cold.max = 3\npeak_bytes.max = 7\n"
+        f"[tool.qwenperf.budgets.'{glob}']\ncompiles_cold.max = 3\npeak_bytes.max = 7\n"
         "[tool.qwenperf.budgets.'other/*']\ncompile_s.max = 1\n"
     )
     case_id = "test_x.py::test[a]/mine/b1"

@@ -195,6 +195,25 @@ def test_a_budget_of_tests_that_matches_none_is_noticed(engine, glob, words, tol
         result.stdout.fnmatch_lines([f"qwenperf: {told}"])
 
 
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ("compiles_steady.max = 0", None),
+        ("compiles_steady.max = 0\nargument_bytes.max = 1\nttft_s.max = 1", "argument_bytes, ttft_s: passes does"),
+    ],
+)
+def test_a_budget_that_no_question_judged_is_told(engine, limits, told):
+    """A budget matches the case of a question that does not look at it: green says nothing of it."""
+    engine.makepyprojecttoml(f"[tool.qwenperf.budgets.'*::test_one/*']\n{limits}")
+    engine.makepyfile(ONE)
+    result = engine.runpytest_inprocess("-p", "no:xdist")
+    result.assert_outcomes(passed=1)
+    if told is None:
+        result.stdout.no_fnmatch_line("*no question judged*")
+    else:
+        result.stdout.fnmatch_lines([f"qwenperf: no question judged the budget ?[*]::test_one/[*]? of {told}"])
+
+
 def test_a_session_that_asks_nothing_speaks_of_no_budget(pytester):
     """A folder of unit tests has its own sessions."""
     pytester.makepyprojecttoml("[tool.qwenperf.budgets.'*::test_won/*']\ncompiles_steady.max = 0")

@@ -170,8 +170,7 @@ def _sides(
 def _of_versions(versions: Mapping[str, tuple[str, str]], flags: Mapping[str, Any]) -> tuple[Side, Side]:
     """Return this code under two versions; neither environment is made, which takes long, before both exist."""
     from qwenperf.aot.topology import resolve_all
-    from qwenperf.lab.revisions import own_code
-    from qwenperf.lab.version_sides import Version, find
+    from qwenperf.lab.version_sides import Version, code_alone, find
 
     old, new = (Version(**{package: pair[index] for package, pair in versions.items()}) for index in (0, 1))
     told = "; ".join(f"{name} {' and '.join(pair)}" for name, pair in versions.items())
@@ -179,7 +178,7 @@ def _of_versions(versions: Mapping[str, tuple[str, str]], flags: Mapping[str, An
     root = package_root()
     tpu = any(target.platform == "tpu" for target in resolve_all(joined_targets(flags["target"])))
     base, head = (find(root, version, tpu=tpu) for version in (old, new))
-    code = own_code(root)
+    code = code_alone(root)
     return base.side("base", code), head.side("head", code)
 
 

@@ -23,14 +23,14 @@ def make_sides(base: str | None, head: str, flags: dict[str, Any]) -> tuple[Side
     """
     from qwenperf.lab.revisions import WORKING_TREE, Repository, own_code
     from qwenperf.lab.sides import Side
-    from qwenperf.lab.version_sides import Version, version_side
+    from qwenperf.lab.version_sides import Version, code_alone, version_side
 
     if sum(map(bool, (base, flags["engines"], flags["aa"], flags["jax"]))) > 1:
         raise UsageError("revisions, --engines, --jax and --aa exclude each other.")
     if flags["jax"]:
         say(f"making or finding environments with jax {' and '.join(flags['jax'])}")
         old, new = (Version(jax=version) for version in flags["jax"])
-        code = own_code(package_root())
+        code = code_alone(package_root())
         return version_side("base", code, old, tpu=False), version_side("head", code, new, tpu=False)
     if flags["engines"] or flags["aa"]:
         here = Side(name="base", label="this code", kind="same", root=own_code(package_root()), python=sys.executable)

@@ -178,12 +178,11 @@ def _measure(
     versions: tuple[Version, ...], options: UpgradeOptions, out: Path, flags: Mapping[str, Any]
 ) -> tuple[Any, Path]:
     from qwenperf.lab.commit import describe_commit
-    from qwenperf.lab.revisions import own_code
     from qwenperf.lab.upgrade import FILE, Upgrade, create_upgrade_folder
-    from qwenperf.lab.version_sides import version_side
+    from qwenperf.lab.version_sides import code_alone, version_side
 
     root = package_root()
-    code = own_code(root)
+    code = code_alone(root)
     folder = create_upgrade_folder(out)
     upgrade = Upgrade(
         versions=versions, options=options, folder=folder, say=say, commit=describe_commit(root),

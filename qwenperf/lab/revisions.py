@@ -133,7 +133,10 @@ class Repository:
           OutputError: the cache cannot be written.
         """
         listed = git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        names = [name for name in sorted(set(listed.split("\0"))) if name and _is_held(self.root / name)]
+        return self.copied([name for name in sorted(set(listed.split("\0"))) if name and _is_held(self.root / name)])
+
+    def copied(self, names: Sequence[str]) -> Path:
+        """Return a folder with these files alone; errors as ``snapshot``."""
         try:
             tree = self._working(_digest(self.root, names))
             return tree if tree.is_dir() else self._copied(names)
@@ -201,6 +204,17 @@ def own_code(root: Path, cache: Path | None = None) -> Path:
     if not (root / ".git").exists():
         return root
     tree = Repository(root=root, cache=cache or default_cache()).snapshot()
+    compile_tree(tree, sys.executable)
+    return tree
+
+
+def package_alone(root: Path, cache: Path) -> Path:
+    """Return a folder with a copy of the package in ``root`` and nothing else."""
+    found = sorted(
+        path for path in (root / "qwenperf").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    )
+    names = [str(path.relative_to(root)) for path in found]
+    tree = Repository(root=root, cache=cache).copied(names)
     compile_tree(tree, sys.executable)
     return tree
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from qwenperf.errors import UsageError
 from qwenperf.lab.interpreters import Choice, Interpreter, choose
-from qwenperf.lab.revisions import default_cache, install
+from qwenperf.lab.revisions import default_cache, holds_package, install, own_code, package_alone
 from qwenperf.lab.sides import Side
 
 _VERSION = re.compile(r"\d+(\.\w+)+")
@@ -49,7 +49,8 @@ def version_side(
 
     Args:
       name: ``base`` or ``head``.
-      root: the folder that holds the package and its ``pyproject.toml``, from which the other packages come.
+      root: the folder that holds the package and its ``pyproject.toml``, from which the other packages come; of an
+        installed one its own list is asked.
       version: of JAX, where none is given the one that runs here, and of the TPU's compiler.
       tpu: whether the TPU's compiler is wanted: the one that this JAX asks for, unless ``version`` names another.
       python: the interpreter to make it with; by default one of this machine that this JAX takes.
@@ -90,15 +91,13 @@ def find(
 
     Arguments and errors as there.
     """
-    project = root / "pyproject.toml"
-    if not project.is_file():
-        raise UsageError(f"{root} has no pyproject.toml to take the other packages from.")
+    needed = _needed(root)
     own = version.jax or metadata.version("jax")
     pinned = [f"jax=={own}", f"jaxlib=={own}", *([f"libtpu=={version.libtpu}"] if version.libtpu else [])]
     wanted = list(pinned)
     if tpu and not version.libtpu:
         wanted[0] = f"jax[tpu]=={own}"
-    wanted += tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
+    wanted += needed
     kind = f"{own}-{version.libtpu or ('own' if tpu else 'none')}"
 
     def folder(interpreter: Interpreter) -> Path:
@@ -107,3 +106,29 @@ def find(
 
     choice = choose(pinned, folder, python)
     return Found(label=version.label or f"jax {own}", wanted=tuple(wanted), choice=choice)
+
+
+def _needed(root: Path) -> list[str]:
+    """Return the packages that the code in ``root`` needs: as its project says, or as it was installed.
+
+    Raises:
+      UsageError: nothing says it.
+    """
+    project = root / "pyproject.toml"
+    if project.is_file():
+        dependencies: list[str] = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
+        return dependencies
+    try:
+        installed = metadata.requires("qwenperf") if holds_package(root) else None
+    except metadata.PackageNotFoundError:
+        installed = None
+    if installed is None:
+        raise UsageError(f"{root} has no pyproject.toml to take the other packages from, and is not installed.")
+    return [one for one in installed if "extra" not in one.partition(";")[2]]
+
+
+def code_alone(root: Path, cache: Path | None = None) -> Path:
+    """Return the code in ``root`` without what is installed beside it: that would come before another environment's."""
+    if (root / ".git").exists() or (root / "pyproject.toml").is_file():
+        return own_code(root, cache)
+    return package_alone(root, cache or default_cache())

@@ -8,7 +8,7 @@ import pytest
 from qwenperf.errors import EnvironmentUnfitError, MeasurementError, UsageError
 from qwenperf.lab import interpreters
 from qwenperf.lab.interpreters import Interpreter, ask, choose
-from qwenperf.lab.version_sides import Version, version_side
+from qwenperf.lab.version_sides import Version, code_alone, find, version_side
 
 OURS = Interpreter(path=sys.executable, version=sys.version, number=sys.version_info[:2])
 NEWER = Interpreter(path="/somewhere/python3.99", version="3.99.1 (main)", number=(3, 99))
@@ -98,3 +98,19 @@ def test_code_without_a_project_has_no_packages(tmp_path):
     """It says so."""
     with pytest.raises(UsageError, match=r"has no pyproject\.toml"):
         version_side("base", tmp_path, Version(jax="0.10.2"))
+
+
+def test_an_installed_package_is_measured_under_other_versions(two, tmp_path):
+    """With the packages that it was installed with, and without those beside it: they would come before the others."""
+    two({})
+    installed = tmp_path / "site-packages"
+    for name in ("qwenperf/__init__.py", "qwenperf/data.json", "jax/__init__.py", "qwenperf/__pycache__/x.pyc"):
+        (installed / name).parent.mkdir(parents=True, exist_ok=True)
+        (installed / name).touch()
+    code = code_alone(installed, tmp_path / "cache")
+    found = [path for path in code.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    assert sorted(str(path.relative_to(code)) for path in found) == ["qwenperf/__init__.py", "qwenperf/data.json"]
+    wanted = find(code, Version(jax="0.10.2"), tpu=False, cache=tmp_path / "cache").wanted
+    assert {"jax==0.10.2", "jaxlib==0.10.2"} < set(wanted)
+    assert any(one.startswith("flax") for one in wanted)
+    assert not any("extra" in one for one in wanted)

@@ -151,11 +151,15 @@ def parameters(function: Callable[..., Any], count: int) -> list[str]:
 def _traced(step: Callable[..., Any], args: tuple[Any, ...], infos: tuple[Any, ...]) -> list[tuple[str, Any]]:
     """Return names and values of the positional parameters that a program has: static ones are no part of it."""
     named = list(zip(_names(step, len(args)), args, strict=True))
-    found = list[tuple[str, Any]]()
-    for name, value in named:
-        if len(found) < len(infos) and _fits(value, infos[len(found)]):
-            found.append((name, value))
-    return found if len(found) == len(infos) else named[len(named) - len(infos) :]
+    # An array is never static and a number may be: where the arrays alone are all there is, no number is taken for one.
+    for is_data in (_is_array, _is_data):
+        found = list[tuple[str, Any]]()
+        for name, value in named:
+            if len(found) < len(infos) and _fits(value, infos[len(found)], is_data):
+                found.append((name, value))
+        if len(found) == len(infos):
+            return found
+    return named[len(named) - len(infos) :]
 
 
 def _names(step: Callable[..., Any], count: int) -> list[str]:
@@ -166,16 +170,20 @@ def _names(step: Callable[..., Any], count: int) -> list[str]:
     return [*named[:count], *(f"{rest}[{index}]" for index in range(count - len(named[:count])))]
 
 
-def _fits(value: Any, info: Any) -> bool:
+def _fits(value: Any, info: Any, is_data: Callable[[Any], bool]) -> bool:
     """Say whether ``value`` may be what a program takes as ``info``; a static number rarely looks like an array."""
     leaves, known = jax.tree.leaves(value), jax.tree.leaves(info)
-    if not same_structure(value, info) or not all(map(_is_data, leaves)):
+    if not same_structure(value, info) or not all(map(is_data, leaves)):
         return False
     return all(np.shape(leaf) == one.shape for leaf, one in zip(leaves, known, strict=True))
 
 
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype")
+
+
 def _is_data(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") or isinstance(leaf, int | float | complex)
+    return _is_array(leaf) or isinstance(leaf, int | float | complex)
 
 
 def _argument(names: list[str], path: tuple[Any, ...]) -> str:

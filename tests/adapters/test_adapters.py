@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qwenperf.adapters import CallableEngine, as_engine, flax_engine, prefix_logits
-from qwenperf.adapters.programs import hlo_shape
+from qwenperf.adapters.programs import hlo_shape, program_of
 from qwenperf.adapters.prompt import as_tokens, last_logits
 from qwenperf.decode.engine import CompiledEngine, Engine, ReferencedEngine, SizedEngine, StepEngine, StreamingEngine
 from qwenperf.errors import MeasurementError, TokenError, UsageError
@@ -213,6 +213,19 @@ def test_a_partial_with_keywords_has_a_program(toy):
     assert program.donated == ("state[0]", "state[1]")
     assert program.cache_shapes == ("f32[2,24,8]",)
     assert engine.facts(2, 5, NEW).kv_cache_allocated_bytes == 2 * 24 * 8 * 4
+
+
+def test_a_static_number_in_front_takes_no_array_s_place():
+    """A number that is a constant of the program looks like the scalar behind it, and is not donated in its name."""
+
+    @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
+    def step(size, count, state):
+        return count + size, state * 2
+
+    program = program_of("step", step, 3, jnp.float32(1), jnp.ones((4, 4)), state=())
+    assert program.donated == ("count", "state")
+    traced = jax.jit(lambda size, state: state * size, donate_argnums=1)
+    assert program_of("step", traced, 3.0, jnp.ones((4, 4)), state=()).donated == ("state",)
 
 
 def test_a_flax_model_is_an_engine(flax_toy, prompt, expected):

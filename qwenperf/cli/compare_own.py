@@ -97,7 +97,6 @@ def _revisions(sides: tuple[Side, Side], engines: Sequence[str], suite: str | No
 
 def _this_code(sides: tuple[Side, Side], engines: Sequence[str]) -> tuple[Side, Side]:
     """Return both sides with a copy of this checkout where it holds the engines, as `compare` of revisions does."""
-    from qwenperf.lab.commit import describe_commit
     from qwenperf.lab.own_sides import OwnSides
     from qwenperf.lab.revisions import Repository, holds_package
 
@@ -110,6 +109,6 @@ def _this_code(sides: tuple[Side, Side], engines: Sequence[str]) -> tuple[Side, 
     own = OwnSides(checkout=repository.root, here=Path.cwd(), engines=tuple(engines), package=sides[0].root)
     if holds_package(repository.root) or not own.tree(repository.root).is_whole():
         return sides
-    snapshot, commit = repository.snapshot(), describe_commit(repository.root)
+    snapshot, commit = repository.snapshot(), repository.working_commit()
     first, second = (own.side(replace(side, root=snapshot, commit=commit)) for side in sides)
     return first, second

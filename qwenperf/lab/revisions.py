@@ -94,7 +94,7 @@ class Repository:
             compile_tree(tree, sys.executable)
             return Side(
                 name=name, label="working tree", kind="revision", root=tree, python=sys.executable,
-                commit=describe_commit(self.root),
+                commit=self.working_commit(),
             )  # fmt: skip
         sha = self.resolve(revision)
         tree = self.export(sha)
@@ -134,6 +134,12 @@ class Repository:
         """
         listed = git(self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         return self.copied([name for name in sorted(set(listed.split("\0"))) if name and _is_held(self.root / name)])
+
+    def working_commit(self) -> dict[str, Any]:
+        """Return the commit of the checkout; it is ``dirty``, too, where the copy holds a file that no commit has."""
+        told = describe_commit(self.root)
+        more = bool(told) and bool(git(self.root, "ls-files", "--others", "--exclude-standard"))
+        return {**told, "dirty": True} if more else told
 
     def copied(self, names: Sequence[str]) -> Path:
         """Return a folder with these files alone; errors as ``snapshot``."""

@@ -52,6 +52,9 @@ def test_a_commit_is_exported_once_and_whole(repository):
 
 def test_the_working_tree_is_measured_as_it_lies_there(repository):
     """Changes that nobody committed are what a developer asks about."""
+    assert repository.side("head", ".").commit["dirty"] is False
+    (repository.root / "new.py").touch()
+    assert repository.side("head", ".").commit["dirty"] is True, "no commit has it, and it may be imported"
     (repository.root / "code.py").write_text("VERSION = 4\n")
     (repository.root / "new.py").write_text("NEW = True\n")
     side = repository.side("head", ".")

@@ -66,12 +66,15 @@ def pytest_configure(config: pytest.Config) -> None:
     hands_out = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if "not slow" in chosen and not hands_out:
         compile_quickly()
+    if not hands_out:
+        gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Spare the collector of garbage what all tests keep, which it would look through again in each of them."""
+    """Spare the collector of garbage what all tests keep, which it would look through again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def measure_beside_others(config: pytest.Config) -> None:

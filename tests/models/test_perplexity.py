@@ -33,7 +33,8 @@ def test_perplexity_of_the_committed_text(golden, smollm2):
 def test_it_is_the_definition(params):
     """exp(-mean log p) in f64; token t is judged by the logits before it."""
     tokens = np.random.default_rng(0).integers(0, 40, (2, 6))
-    scores = np.asarray(logits(params, CONFIG, jnp.asarray(tokens, jnp.int32)), np.float64)[:, :-1]
+    run = jax.jit(partial(logits, config=CONFIG))
+    scores = np.asarray(run(params, tokens_BT=jnp.asarray(tokens, jnp.int32)), np.float64)[:, :-1]
     normal = np.log(np.exp(scores).sum(-1))
     found = np.take_along_axis(scores, tokens[:, 1:, None], -1)[..., 0] - normal
     assert perplexity(params, CONFIG, tokens) == pytest.approx(np.exp(-found.mean()), rel=1e-5)

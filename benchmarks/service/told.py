@@ -34,6 +34,7 @@ def telling(url: str, token: str, series: str = "first") -> Iterator[dict[str, A
         stop.set()
         thread.join()
     ordered = sorted(taken)
+    told["points"] = 2 * _CASES + len(ordered)
     told |= {"alerts": len(ordered), "p50": round(ordered[len(ordered) // 2], 2), "max": round(ordered[-1], 2)}
 
 

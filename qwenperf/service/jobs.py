@@ -21,8 +21,8 @@ _LOG = logging.getLogger("qwenperf.service")
 
 
 _JUDGE_S, _NOTIFY_S, _GITHUB_S = 0.25, 5.0, 2.0
-_REST, _REST_OF_JUDGE = 4.0, 1.0
-"""How much longer than its work a thread rests; that of the judge is done in a process of its own."""
+_REST, _REST_OF_JUDGE = 4.0, 0.2
+"""How much longer than its work a thread rests; that of the judge is done in a process of its own, which steps back."""
 
 _UNTIDY = "bug in tidying up project %d; the others go on"
 _NOTICES_US = 30 * DAY_US

@@ -136,6 +136,17 @@ def test_a_stream_is_timed_item_by_item_and_blocked_on_each(ticks, clock):
     assert ticks.blocked == [7, 8, 9, 7, 8, 9]
 
 
+def test_tokens_that_come_several_at_a_time_are_as_fast_as_their_mean(ticks, clock):
+    """An engine may work out four at once: what the roofline forbids is all of them in less than four steps take."""
+
+    def stream():
+        yield from (ticks.work(seconds) for seconds in (1.0, 1.0, 31.0, 1.0))
+
+    assert clock.stream(stream, trials=1, floor_s=18.0).valid
+    (told,) = clock.stream(stream, trials=1, floor_s=25.0).voids
+    assert told.startswith("trial 1: a step in the mean: 21.0 s, faster than the 25.0 s that the roofline allows")
+
+
 def test_a_compile_within_a_stream_voids_it():
     step = jax.jit(lambda tokens: tokens.min())
     with CompileLog() as log:

@@ -134,8 +134,8 @@ def _key(name: str) -> str:
 def _read(name: str, value: Any, origin: str) -> Any:
     try:
         return _READERS[name](value)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{origin} is {value!r}: {error}.") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{origin} is {value!r:.200}: {error}.") from error
     except UnknownNameError as error:
         raise ConfigError(f"{origin} is {value!r}.", advice=error.advice) from error
 
@@ -143,6 +143,8 @@ def _read(name: str, value: Any, origin: str) -> Any:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise TypeError("expected a text that is not empty")
+    if "\0" in value:
+        raise ValueError("no name has a NUL in it")
     return value
 
 

@@ -62,6 +62,13 @@ def test_a_value_of_the_wrong_kind_names_its_origin(variable, text):
         from_environment({variable: text})
 
 
+@pytest.mark.parametrize(("key", "value"), [("time-limit", 10**400), ("out", "a\0b"), ("store", "\0")])
+def test_a_value_that_no_system_takes_names_its_origin(key, value):
+    """A number beyond all seconds, or a name with a NUL: no internal error later."""
+    with pytest.raises(ConfigError, match=rf"pyproject.toml \[tool.qwenperf\] {key} is"):
+        from_table({key: value}, "pyproject.toml")
+
+
 @pytest.mark.parametrize(("text", "value"), [("1", True), ("yes", True), ("false", False), ("Off", False)])
 def test_a_switch_is_read_from_words(text, value):
     """Switches are written as people write them."""

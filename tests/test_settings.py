@@ -62,7 +62,9 @@ def test_a_value_of_the_wrong_kind_names_its_origin(variable, text):
         from_environment({variable: text})
 
 
-@pytest.mark.parametrize(("key", "value"), [("time-limit", 10**400), ("out", "a\0b"), ("store", "\0")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("time-limit", 10**400), ("out", "a\0b"), ("store", "\0")], ids=["number", "folder", "store"]
+)
 def test_a_value_that_no_system_takes_names_its_origin(key, value):
     """A number beyond all seconds, or a name with a NUL: no internal error later."""
     with pytest.raises(ConfigError, match=rf"pyproject.toml \[tool.qwenperf\] {key} is"):

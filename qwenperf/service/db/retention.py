@@ -67,12 +67,21 @@ def _follow(connection: Connection, losing: Sequence[Row[Any]], run_ids: Sequenc
         connection.execute(fewer, [{"number": row.series_id, "lost": row.lost} for row in losing])
     for start in range(0, len(losing), _AT_ONCE):
         some = [row.series_id for row in losing[start : start + _AT_ONCE]]
-        empty = ~exists().where(points.c.series_id == series.c.id)
-        connection.execute(delete(series).where(series.c.id.in_(some), empty))
+        _forget_empty(connection, some)
         ended = select(series.c.id).where(series.c.id.in_(some), series.c.last_run_id.in_(run_ids))
         newest_went = connection.execute(ended).scalars().all()
         if newest_went:
             arriving.recount(connection, newest_went)
+
+
+def _forget_empty(connection: Connection, series_ids: Sequence[int]) -> None:
+    """Let series go that have no point any more."""
+    without = select(series.c.id).where(series.c.id.in_(series_ids), series.c.points <= 0)
+    gone = connection.execute(without).scalars().all()
+    if gone:
+        # Asked of these alone: to find the first point that is left PostgreSQL reads past all that have just gone.
+        empty = ~exists().where(points.c.series_id == series.c.id)
+        connection.execute(delete(series).where(series.c.id.in_(gone), empty))
 
 
 def expire_comparisons(connection: Connection, project_id: int, before: int) -> int:

@@ -1,5 +1,6 @@
 """What arrives in a linked project, on GitHub: which records are one check and one comment, and who posts when."""
 
+import re
 import time
 
 import pytest
@@ -27,7 +28,7 @@ def test_a_run_is_a_check_and_a_comment_with_a_link_to_its_page(demo, github):
     place = f"{demo.public_url}/p/demo/runs/{run}"
     assert (check["name"], check["head_sha"], check["conclusion"]) == ("qwenperf/demo", SHA, "failure")
     assert (check["details_url"], check["status"]) == (place, "completed")
-    assert comment["body"].startswith("<!-- qwenperf: qwenperf-demo -->\n###")
+    assert re.match(r"<!-- qwenperf: qwenperf-demo [0-9a-f]{12} -->\n###", comment["body"])
     assert f"[details]({place})" in comment["body"]
     (post,) = demo.posts()
     assert (post["state"], post["run"], post["commit"], post["problem"]) == ("sent", run, SHA, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from qwenperf.errors import RecordError, UsageError
 from qwenperf.schema.hints import show
@@ -52,7 +53,13 @@ def label(text: str, path: str) -> str:
 
 def is_label(text: str) -> bool:
     """Say whether a case or metric can have this name."""
-    if not text.strip() or len(text) > NAME_LIMIT or _UNPRINTABLE.search(text) or _LINE_BREAKS.search(text):
+    return len(text) <= NAME_LIMIT and _is_printed(text)
+
+
+@lru_cache(maxsize=4096)
+def _is_printed(text: str) -> bool:
+    """Say whether a short text is one printable line; remembered, as every run has the names of the one before."""
+    if not text.strip() or _UNPRINTABLE.search(text) or _LINE_BREAKS.search(text):
         return False
     return text.isascii() or len(text.encode()) <= NAME_BYTES
 

@@ -38,7 +38,6 @@ EVERY_FORM = [
 ]
 IN_BF16 = ["cached-host+softmax=native+cache_layout=position-major", "cached-host+softmax=accumulated+mask=additive"]
 ONE_BY_ONE = [
-    "cached-host+jit=false+donate=false",
     "cached-host+position=static",
     *(f"cached+cache_dtype={one}" for one in ("bf16", "int8")),
     *(f"cached+attention={one}" for one in ("repeated", "einsum", "dot_product_attention")),

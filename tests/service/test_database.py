@@ -8,12 +8,13 @@ import threading
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import event, func, insert, inspect, select, text
+from sqlalchemy import bindparam, event, func, insert, inspect, select, text, update
 
 from qwenperf.errors import UsageError
 from qwenperf.service.auth import storage
 from qwenperf.service.db import alerts, engines, runs, series
 from qwenperf.service.db.database import Database
+from qwenperf.service.db.prepared import Prepared
 from qwenperf.service.db.tables import metadata, projects
 from qwenperf.service.db.upgrade import check_version, newest, upgrade, version
 from qwenperf.service.problems import ConflictError, ServiceUnavailableError
@@ -142,6 +143,23 @@ def test_a_contradiction_is_a_conflict_of_whoever_made_it(database):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_statement_that_is_written_once_answers_and_is_refused_as_any_other(database):
+    """Rows come by place, and what contradicts is a conflict that leaves the work beside it alone."""
+    columns = [column.name for column in projects.c if column.name in row("")]
+    add = Prepared(insert(projects).returning(projects.c.id), columns)
+    find = Prepared(
+        select(projects.c.name, projects.c.quota_bytes).where(projects.c.name == bindparam("called")), ["called"]
+    )
+    grow = Prepared(update(projects).values(quota_bytes=projects.c.quota_bytes + bindparam("more")), ["more"])
+    number = database.write(lambda connection: add.ask(connection, **row("one")).number)
+    with pytest.raises(ConflictError):
+        database.write(lambda connection: add.ask(connection, **row("one")))
+    assert database.write(lambda connection: grow.ask(connection, more=4).changed) == 1
+    with database.read() as connection:
+        assert [tuple(one) for one in find.ask(connection, called="one").rows] == [("one", 5)]
+        assert connection.execute(select(projects.c.id)).scalars().all() == [number]
+
+
 def test_what_no_index_has_room_for_is_wrong_and_no_reason_to_try_again(database):
     """Whoever sends it again and again would wait for ever, and all that waits behind it."""
     long = "".join(chr(0x4E00 + 7919 * at % 20_000) for at in range(1000))

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, literal, or_, select, update
 
+from qwenperf.service.db.prepared import Prepared
 from qwenperf.service.db.projects import charge
 from qwenperf.service.db.tables import comparisons, github_links, github_posts, projects, runs
 from qwenperf.service.github.wanted import Link, Sent, wanted
@@ -24,6 +25,7 @@ _CANDIDATES = 50
 
 # Asked for every arrival: making a statement takes longer than running it.
 _LINK = select(github_links).where(github_links.c.project_id == bindparam("project"))
+_IS_LINKED = Prepared(_LINK.with_only_columns(github_links.c.project_id), ("project",))
 
 
 def link_of(connection: Connection, project_id: int) -> Row[Any] | None:
@@ -53,7 +55,7 @@ def note(connection: Connection, project_id: int, sent: Sent, *, at: int, **of: 
 
     ``of`` is ``run_id`` or ``comparison_id``.
     """
-    row = link_of(connection, project_id)
+    row = link_of(connection, project_id) if _IS_LINKED.ask(connection, project=project_id).rows else None
     if row is None:
         return
     link = Link(repository_id=row.repository_id, repository=row.repository, tokens=row.tokens)

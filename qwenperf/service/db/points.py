@@ -93,9 +93,9 @@ def _series(connection: Connection, project_id: int, found: Sequence[PointRow]) 
     return numbers
 
 
-def _of_cases(connection: Connection, project_id: int, names: Sequence[str]) -> Sequence[Row[Any]]:
+def _of_cases(connection: Connection, project_id: int, names: Sequence[str]) -> Sequence[Sequence[Any]]:
     if len(names) == 1:
-        return _OF_CASE.ask(connection, project=project_id, called=names[0]).all()
+        return _OF_CASE.ask(connection, project=project_id, called=names[0]).rows
     rows: list[Any] = []
     for start in range(0, len(names), 500):
         some = names[start : start + 500]

@@ -75,7 +75,7 @@ def charge(connection: Connection, project_id: int, size: int) -> None:
     Raises:
       Problem: 413, it would be more than the project's quota.
     """
-    if _CHARGE.ask(connection, project=project_id, size=size).rowcount == 0:
+    if _CHARGE.ask(connection, project=project_id, size=size).changed == 0:
         room = connection.execute(select(projects.c.quota_bytes).where(projects.c.id == project_id)).scalar()
         if room is None:
             raise Problem(404, "the project is gone.")

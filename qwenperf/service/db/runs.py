@@ -31,7 +31,8 @@ _SAME = Prepared(
 _INSERT_RECORD = Prepared(insert(records).returning(records.c.id), ("body", "size", "rows_bytes"))
 _INSERT_RUN = Prepared(insert(runs).returning(runs.c.id), _columns(runs))
 _INSERT_CASES = Prepared(insert(cases), _columns(cases))
-_INSERT_VERDICTS = insert(verdicts)
+_INSERT_VERDICTS = Prepared(insert(verdicts), _columns(verdicts))
+_OF_NOTHING = {"run_id": None, "comparison_id": None}
 _ON_MAIN = {"fork_point": "", "forked_at": None}
 
 
@@ -48,12 +49,12 @@ def keep(connection: Connection, project_id: int, arrived: ArrivedRun, *, at: in
     content = arrived.content
     rows = _rows_bytes(arrived)
     charge(connection, project_id, len(content.body) + rows)
-    record = _INSERT_RECORD.ask(connection, body=content.body, size=content.size, rows_bytes=rows).scalar_one()
+    record = _INSERT_RECORD.ask(connection, body=content.body, size=content.size, rows_bytes=rows).number
     values = _ON_MAIN | arrived.run | {
         "project_id": project_id, "name": arrived.name, "sha256": content.sha256, "received_at": at, "pushed_by": by,
         "record_id": record, "judged": False,
     }  # fmt: skip
-    run_id: int = _INSERT_RUN.ask(connection, **values).scalar_one()
+    run_id = _INSERT_RUN.ask(connection, **values).number
     _INSERT_CASES.run(connection, [value | {"run_id": run_id} for value in arrived.cases])
     keep_points(connection, project_id, run_id, arrived.run["at"], arrived.points)
     keep_verdicts(connection, arrived.verdicts, project_id=project_id, run_id=run_id)
@@ -69,15 +70,14 @@ def _rows_bytes(arrived: ArrivedRun) -> int:
 
 def keep_verdicts(connection: Connection, found: Sequence[dict[str, Any]], **of: int) -> None:
     """Keep what gates said of a run or comparison."""
-    if found:
-        connection.execute(_INSERT_VERDICTS, [value | of for value in found])
+    _INSERT_VERDICTS.run(connection, [_OF_NOTHING | value | of for value in found])
 
 
 def _known(connection: Connection, project_id: int, arrived: ArrivedRun) -> int | None:
-    rows = _SAME.ask(connection, project=project_id, content=arrived.content.sha256, called=arrived.name).all()
-    for row in rows:
-        if row.sha256 == arrived.content.sha256:
-            return int(row.id)
+    rows = _SAME.ask(connection, project=project_id, content=arrived.content.sha256, called=arrived.name).rows
+    for number, content in rows:
+        if content == arrived.content.sha256:
+            return int(number)
     if rows:
         raise ConflictError(
             f"another run {arrived.name!r} is there, with other content.",

@@ -141,8 +141,6 @@ def test_a_contradiction_is_a_conflict_of_whoever_made_it(database):
     assert names(database) == {"a", "b"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_statement_that_is_written_once_answers_and_is_refused_as_any_other(database):
     """Rows come by place, and what contradicts is a conflict that leaves the work beside it alone."""
     columns = [column.name for column in projects.c if column.name in row("")]
@@ -160,6 +158,8 @@ def test_a_statement_that_is_written_once_answers_and_is_refused_as_any_other(da
         assert connection.execute(select(projects.c.id)).scalars().all() == [number]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_what_no_index_has_room_for_is_wrong_and_no_reason_to_try_again(database):
     """Whoever sends it again and again would wait for ever, and all that waits behind it."""
     long = "".join(chr(0x4E00 + 7919 * at % 20_000) for at in range(1000))

@@ -21,7 +21,6 @@ _COVERED = 0.95
 _LEAST_TAIL = 1e-16
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _STANDARD = NormalDist()
-_erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,5 +120,6 @@ def _entered(level: float, correlations: Array) -> Array:
     reach = np.minimum(6.0, 6 * narrow / np.maximum(r, 0.05) + level * (1 - r))
     v = level + reach[:, None] * (1 + _NODES) / 2
     density = np.exp(-(v**2) / 2) / math.sqrt(2 * math.pi)
-    below = np.asarray(_erfc((r[:, None] * v - level) / narrow[:, None] / math.sqrt(2)), dtype=np.float64) / 2
+    scores = (r[:, None] * v - level) / (narrow[:, None] * math.sqrt(2))
+    below = np.fromiter(map(math.erfc, scores.ravel().tolist()), np.float64, scores.size).reshape(scores.shape) / 2
     return np.asarray((density * below) @ _WEIGHTS * reach / 2)

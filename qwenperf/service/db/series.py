@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, literal, select, update
 
 from qwenperf.service.db.main_line import on_main
 from qwenperf.service.db.tables import accepted, points, projects, runs, series
@@ -78,7 +78,8 @@ def window(connection: Connection, series_id: int, wanted: Wanted) -> Window:
         return Window(total=0)
     if total <= wanted.limit:
         return Window(total=total, start=start, end=end, points=_points(connection, inside))
-    return Window(total=total, start=start, end=end, buckets=_buckets(connection, inside, start, end, wanted.limit))
+    buckets = _buckets(connection, inside, start, end, wanted)
+    return Window(total=total, start=start, end=end, buckets=buckets)
 
 
 def _inside(series_id: int, wanted: Wanted) -> ColumnElement[bool]:
@@ -150,23 +151,45 @@ def _selected() -> Select[Any]:
 
 
 def _buckets(
-    connection: Connection, inside: ColumnElement[bool], start: int, end: int, count: int
+    connection: Connection, inside: ColumnElement[bool], start: int, end: int, wanted: Wanted
 ) -> Sequence[Row[Any]]:
-    width = (end - start) // count + 1
+    width = (end - start) // wanted.limit + 1
     number = ((points.c.at - start) // width).label("bucket")
+    # Where only one environment is wanted it is known, and grouping by it as well takes as long again.
+    known = wanted.environment
+    environment = runs.c.environment if known is None else literal(known).label("environment")
+    groups = (number, runs.c.environment) if known is None else (number,)
     query = (
         select(
-            number, runs.c.environment, func.count().label("points"), func.min(points.c.at).label("at"),
+            number, environment, func.count().label("points"), func.min(points.c.at).label("at"),
             func.max(points.c.at).label("until"), func.min(points.c.value).label("min"),
             func.max(points.c.value).label("max"), func.avg(points.c.value).label("mean"),
             func.min(points.c.low).label("low"), func.max(points.c.high).label("high"),
         )
         .select_from(points.join(runs, runs.c.id == points.c.run_id))
         .where(inside)
-        .group_by(number, runs.c.environment)
-        .order_by(number, runs.c.environment)
+        .group_by(*groups)
+        .order_by(*groups)
     )  # fmt: skip
     return connection.execute(query).all()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where runs of a project are from: how many, and when the newest was made."""
+
+    environment: str
+    branch: str
+    runs: int
+    last_at: int
+
+
+def origins(connection: Connection, project_id: int) -> Sequence[Origin]:
+    """Return each environment with each branch of a project's runs, those with the newest runs first."""
+    last = func.max(runs.c.at).label("last_at")
+    query = select(runs.c.environment, runs.c.branch, func.count(), last).where(runs.c.project_id == project_id)
+    rows = connection.execute(query.group_by(runs.c.environment, runs.c.branch).order_by(last.desc()))
+    return [Origin(environment=one[0], branch=one[1], runs=one[2], last_at=one[3]) for one in rows]
 
 
 def environments(connection: Connection, project_id: int) -> Sequence[Row[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ _LISTED = 200
 _DRAWN = 500
 """Points of a chart; of more than these buckets none could be told from its neighbour."""
 _ROWS = 100
+_BRANCHES = 50
 _ALL = "all"
 _SPANS = {"7": "7 days", "30": "30 days", "90": "90 days", "365": "a year", "": "everything"}
 
@@ -50,9 +52,8 @@ def show(request: Request) -> Response:
         wish = _wish(request, connection, row)
         window = stored.window(connection, row.id, wish.wanted(service.clock(), _DRAWN))
         latest = _latest(connection, row.id, wish, service.clock(), window)
-        environments = stored.environments(connection, project.id)
         shown: dict[str, Any] = {
-            "branches": queries.branches(connection, project.id),
+            **_origins(stored.origins(connection, project.id)),
             "alerts": queries.alerts_of(connection, row.id),
             "siblings": stored.catalogue(connection, project.id, case=row.case),
         }
@@ -64,7 +65,6 @@ def show(request: Request) -> Response:
         series=row,
         window=window,
         points=latest,
-        environments=environments,
         mixed=len({one.environment for one in window.points or window.buckets}) > 1,
         asked=wish,
         spans=_SPANS,
@@ -74,6 +74,18 @@ def show(request: Request) -> Response:
         here="series",
         **shown,
     )
+
+
+def _origins(found: Sequence[stored.Origin]) -> dict[str, Any]:
+    """Return the environments, with the number of their runs, and the branches of a project for whoever chooses."""
+    runs = dict[str, int]()
+    for one in found:
+        runs[one.environment] = runs.get(one.environment, 0) + one.runs
+    branches = list(dict.fromkeys(one.branch for one in found if one.branch))[:_BRANCHES]
+    return {
+        "environments": [{"environment": name, "runs": count} for name, count in runs.items()],
+        "branches": branches,
+    }
 
 
 def data(request: Request) -> Response:

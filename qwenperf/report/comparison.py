@@ -9,15 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from qwenperf.gate.speed import GATE as SPEED
-from qwenperf.gate.verdict import worst
-from qwenperf.report.styles import STYLES
+from qwenperf.report.html_signs import NEEDED, of_compared, of_verdict
+from qwenperf.report.styles import KINDS
 from qwenperf.report.terminal import finding_line
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
 from qwenperf.schema.records import Outcome, Verdict
 
 _PROGRAMS = {"True": "same", "False": "other"}
 _CASE_WIDTH = 17
-_NEEDED = {SPEED, "inventory"}
 _SHOWN = {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED}
 
 
@@ -30,7 +29,7 @@ def comparison_report(comparison: ComparisonRecord, record: str) -> Iterator[Ren
         yield _problem("", verdict)
     for case in comparison.cases:
         for verdict in case.verdicts:
-            if verdict.outcome in _SHOWN or (verdict.outcome is Outcome.SKIPPED and verdict.gate in _NEEDED):
+            if verdict.outcome in _SHOWN or (verdict.outcome is Outcome.SKIPPED and verdict.gate in NEEDED):
                 yield _problem(case.id, verdict)
     for name in comparison.extra.get("new", ()):
         yield Text(f"new: {name}: only head has it; nothing to compare with.")
@@ -66,8 +65,8 @@ def _cells(case: ComparedCase) -> Iterator[str | Text]:
     yield str(seen.get("pairs", "-"))
     programs = next((verdict for verdict in case.verdicts if verdict.gate == "programs"), None)
     yield "-" if programs is None else _PROGRAMS.get(str(programs.data.get("same")), "-")
-    outcome = worst(verdict.outcome for verdict in case.verdicts)
-    yield Text("-") if outcome is None else Text(_word(outcome), style=STYLES[outcome])
+    sign = of_compared(case)
+    yield Text(sign.word, style=KINDS[sign.kind])
 
 
 def _folded(name: str) -> str:
@@ -77,17 +76,14 @@ def _folded(name: str) -> str:
 
 
 def _problem(case: str, verdict: Verdict) -> Text:
-    parts = [_word(verdict.outcome), *([case] if case else []), verdict.gate, verdict.summary]
+    sign = of_verdict(verdict)
+    parts = [sign.word, *([case] if case else []), verdict.gate, verdict.summary]
     lines = [": ".join(parts), *(f"    {line}" for line in verdict.detail)]
     if verdict.advice:
         lines.append(f"    {verdict.advice}")
     text = Text("\n".join(lines))
-    text.stylize(STYLES[verdict.outcome], 0, len(parts[0]))
+    text.stylize(KINDS[sign.kind], 0, len(parts[0]))
     return text
-
-
-def _word(outcome: Outcome) -> str:
-    return "FAIL" if outcome is Outcome.FAIL else outcome.value
 
 
 def _percent(value: float | None) -> str:

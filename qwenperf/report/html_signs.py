@@ -9,6 +9,7 @@ from qwenperf.gate.speed import GATE as SPEED
 from qwenperf.gate.verdict import ELSEWHERE, NOT_JUDGED, skip_reason, worst
 from qwenperf.schema.comparison import ComparedCase
 from qwenperf.schema.records import CaseRecord, Finding, Outcome, Severity, Status, Verdict
+from qwenperf.schema.upgrade import VersionCase
 
 NOT_COMPARED = "not compared"
 NEEDED = frozenset({SPEED, "inventory"})
@@ -66,7 +67,7 @@ def of_case(case: CaseRecord) -> Sign:
     return _of_all(case.verdicts)
 
 
-def of_compared(case: ComparedCase) -> Sign:
+def of_compared(case: ComparedCase | VersionCase) -> Sign:
     """Return the sign of a case of a comparison; one whose time was not compared has not passed."""
     sign = _of_all(case.verdicts)
     lost = any(

@@ -11,3 +11,6 @@ STYLES = {
     Outcome.INCONCLUSIVE: "yellow",
     Outcome.SKIPPED: "dim",
 }
+
+KINDS = {"good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim"}
+"""The same of the signs of ``html_signs``, by their kind."""

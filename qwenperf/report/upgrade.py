@@ -10,8 +10,8 @@ from rich.text import Text
 
 from qwenperf import units
 from qwenperf.gate.excuses import is_excused
-from qwenperf.gate.verdict import worst
-from qwenperf.report.styles import STYLES
+from qwenperf.report.html_signs import FAIL, UNKNOWN, of_compared
+from qwenperf.report.styles import KINDS, STYLES
 from qwenperf.schema.records import Outcome, Verdict
 from qwenperf.schema.upgrade import UpgradeRecord, VersionCase, VersionRecord
 
@@ -116,12 +116,10 @@ def _programs(case: VersionCase | None) -> str:
 def _outcome(case: VersionCase | None, *, first: bool) -> Text:
     if case is None:
         return Text("missing", style="red")
-    found = worst(one.outcome for one in case.verdicts)
-    if case.error and found is not Outcome.FAIL:
+    sign = of_compared(case)
+    if case.error and sign != FAIL:
         return Text("not measured", style="red")
-    if found is None:
-        return Text("base" if first else "-")
-    return Text("FAIL" if found is Outcome.FAIL else found.value, style=STYLES[found])
+    return Text("base" if first and sign == UNKNOWN else sign.word, style=KINDS[sign.kind])
 
 
 def _compiled(version: VersionRecord) -> Text:

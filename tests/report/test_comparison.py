@@ -19,6 +19,17 @@ def lines_of(name):
     return told(ComparisonRecord(id="c", created_at="", base=SIDE, head=SIDE, cases=(case,)))
 
 
+def test_a_case_that_was_not_compared_has_not_passed_and_an_excused_one_says_so():
+    """The table says what the exit code says: 5 for a case without times, 0 for a cost that somebody accepted."""
+    same = Verdict(gate="tokens", outcome=Outcome.PASS, summary="same tokens")
+    lost = Verdict(gate="speed", outcome=Outcome.SKIPPED, summary="all pairs broke")
+    slower = Verdict(gate="speed", outcome=Outcome.FAIL, summary="slower", data={"excused": "accepted: exact"})
+    cases = (ComparedCase(id="a", verdicts=(same, lost)), ComparedCase(id="b", verdicts=(same, slower)))
+    lines = told(ComparisonRecord(id="c", created_at="", base=SIDE, head=SIDE, cases=cases))
+    assert [line.split("  ")[-1].strip() for line in lines[2:4]] == ["not compared", "FAIL, excused"]
+    assert "FAIL, excused: b: speed: slower" in lines
+
+
 def told(record):
     text = io.StringIO()
     console = Console(file=text, width=80)

@@ -66,8 +66,8 @@ def _of_run(run: RunRecord) -> tuple[Sign, str, tuple[str, ...]]:
         return FAIL, f"{among}{case.id}, {_said(verdict)}", _longest(case, verdict)
     lost = [case for case in run.cases if case.status is not Status.MEASURED]
     if lost:
-        ended = f"{lost[0].id}: {_ended(lost[0])}"
-        return bad("not measured"), f"{_among(len(lost), total, 'not measured')}{ended}", ()
+        first = f"{lost[0].id}: {ended(lost[0])}"
+        return bad("not measured"), f"{_among(len(lost), total, 'not measured')}{first}", ()
     missing = sorted({*run.declared} - {case.id for case in run.cases})
     if missing:
         return bad("missing"), f"{_among(len(missing), total, 'asked for and not measured')}{missing[0]}", ()
@@ -217,7 +217,7 @@ def _among(count: int, total: int, what: str) -> str:
     return f"{count} of {total} cases {what}: " if total > 1 else ""
 
 
-def _ended(case: CaseRecord) -> str:
+def ended(case: CaseRecord) -> str:
     """Say how a case ended that was not measured: what is known of its process, and the last line of what it said."""
     told, _, words = (case.error or case.status.value.replace("_", " ")).strip().partition(_WORDS)
     told, last = told.partition("\n")[0], words.strip().rpartition("\n")[2].strip()

@@ -60,6 +60,15 @@ def of_verdict(verdict: Verdict) -> Sign:
     return bad(NOT_JUDGED) if skip_reason(verdict) == NOT_JUDGED else of_outcome(verdict.outcome)
 
 
+def of_answer(verdict: Verdict) -> Sign:
+    """Return the sign of a verdict by what it does to the exit code: an answer that is needed must not be lacking."""
+    return bad(NOT_COMPARED) if _is_lost(verdict) else of_verdict(verdict)
+
+
+def _is_lost(verdict: Verdict) -> bool:
+    return verdict.gate in NEEDED and verdict.outcome is Outcome.SKIPPED and skip_reason(verdict) != ELSEWHERE
+
+
 def of_case(case: CaseRecord) -> Sign:
     """Return the sign of a case of a run: its worst verdict, or how its measuring ended."""
     if case.status is not Status.MEASURED:
@@ -70,9 +79,7 @@ def of_case(case: CaseRecord) -> Sign:
 def of_compared(case: ComparedCase | VersionCase) -> Sign:
     """Return the sign of a case of a comparison; one whose time was not compared has not passed."""
     sign = _of_all(case.verdicts)
-    lost = any(
-        one.gate in NEEDED and one.outcome is Outcome.SKIPPED and skip_reason(one) != ELSEWHERE for one in case.verdicts
-    )
+    lost = any(map(_is_lost, case.verdicts))
     return bad(NOT_COMPARED) if lost and sign.kind not in {BAD, DOUBT} else sign
 
 

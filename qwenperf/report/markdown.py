@@ -18,19 +18,19 @@ from qwenperf.report.html_blocks import attempt
 from qwenperf.report.html_blocks import table as data_of
 from qwenperf.report.html_headline import Headline, comparison_headline, run_headline
 from qwenperf.report.html_signs import FAIL, Sign, of_case, of_compared
+from qwenperf.report.markdown_problems import problems
 from qwenperf.report.markdown_text import code, line, prose, table
 from qwenperf.report.measures import is_plain, shown
 from qwenperf.report.terminal import all_findings
 from qwenperf.schema.comparison import ComparedCase, ComparisonRecord
-from qwenperf.schema.records import CaseRecord, Finding, Metric, Outcome, RunRecord, Severity, Verdict
+from qwenperf.schema.records import CaseRecord, Finding, Metric, RunRecord, Severity
 from qwenperf.traces.diff import REQUESTS, longest_lines, top_lines
 
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,535 in a comment or a summary; what posts it adds a line or two."""
 
-_MOST_CASES, _MOST_PROBLEMS, _TOP, _MOST_CELLS = 100, 20, 3, 120
+_MOST_CASES, _MOST_EXPLAINED, _TOP, _MOST_CELLS = 100, 20, 3, 120
 _SPEEDS = ("decode_tokens_per_s", "request_s", "step_s")
-_SHOWN = (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.IMPROVED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +64,13 @@ def _body(record: RunRecord | ComparisonRecord) -> Iterator[str]:
     if isinstance(record, RunRecord):
         yield from _warnings(all_findings(record))
         yield from attempt("the table", lambda: list(_run_table(record)), lambda note: [prose(note.text)])
-        yield from _problems([(case.id, case.verdicts) for case in record.cases])
+        yield from problems(record)
         told = [(case.id, _spent(case)) for case in record.cases]
         yield from _details("Where a token's time goes", told)
         return
     yield from _warnings(record.findings)
     yield from attempt("the table", lambda: list(_compared_table(record)), lambda note: [prose(note.text)])
-    yield from _problems([("", record.verdicts), *((case.id, case.verdicts) for case in record.cases)])
+    yield from problems(record)
     slower = [(case.id, _slower(record, case)) for case in record.cases]
     yield from _details("What takes longer in head, operation by operation", slower)
 
@@ -136,19 +136,6 @@ def _reading(metric: Metric | None) -> str:
     return _cell(f"{told} ({low} to {high})")
 
 
-def _problems(cases: Sequence[tuple[str, Sequence[Verdict]]]) -> Iterator[str]:
-    """Yield a point for each verdict that is no plain pass, failures first."""
-    found = [(name, one) for name, verdicts in cases for one in verdicts if one.outcome in _SHOWN or not name]
-    found.sort(key=lambda pair: _SHOWN.index(pair[1].outcome) if pair[1].outcome in _SHOWN else -1)
-    for name, verdict in found[:_MOST_PROBLEMS]:
-        place = f" {code(name)}" if name else ""
-        told = f"- {prose(verdict.outcome.value)}{place} {prose(verdict.gate, 80)}: {prose(verdict.summary, 500)}"
-        yield f"{told.removesuffix('.')}. {prose(verdict.advice, 300)}".rstrip() if verdict.advice else told
-    if len(found) > _MOST_PROBLEMS:
-        yield f"- {len(found) - _MOST_PROBLEMS} more are in the record."
-    yield ""
-
-
 def _spent(case: CaseRecord) -> Sequence[str]:
     return longest_lines(case.evidence.trace_summary, _TOP)
 
@@ -162,7 +149,7 @@ def _slower(comparison: ComparisonRecord, case: ComparedCase) -> Sequence[str]:
 
 
 def _details(title: str, cases: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
-    told = [(name, lines) for name, lines in cases if lines][:_MOST_PROBLEMS]
+    told = [(name, lines) for name, lines in cases if lines][:_MOST_EXPLAINED]
     if told:
         yield f"<details><summary>{title}</summary>\n"
         for name, lines in told:

@@ -174,3 +174,29 @@ def test_warnings_of_a_run_are_one_line(samples):
     assert "some-note" not in text
     calm = replace(case, findings=(note,))
     assert "warnings" not in summary(replace(samples.run(calm), findings=())).text
+
+
+def test_every_case_that_makes_a_check_red_says_why(samples):
+    """Not the first alone: whoever reads the comment of a pull request has no record at hand."""
+    run = samples.run(samples.broken("a/b/c"), samples.broken("d/e/f"), declared=("a/b/c", "d/e/f", "g/h/i", "j/k/l"))
+    text = summary(run).text.replace("\\", "")
+    for name in ("a/b/c", "d/e/f"):
+        assert f"- not measured `{name}`: the process died of signal 9" in text
+    for name in ("g/h/i", "j/k/l"):
+        assert f"- missing `{name}`: asked for and not measured" in text
+    assert [(one.title, one.level) for one in remarks(run)] == [(name, "failure") for name in run.declared]
+
+
+def test_a_case_that_was_not_compared_says_why_and_an_excuse_its_reason(samples):
+    """Both stand in the comment; the check has a remark on the first alone, for the other costs nothing."""
+    lost = Verdict(gate="speed", outcome=Outcome.SKIPPED, summary="all pairs broke")
+    slower = Verdict(gate="speed", outcome=Outcome.FAIL, summary="slower", data={"excused": "accepted: exact"})
+    record = samples.comparison()
+    case = record.cases[0]
+    record = replace(record, cases=(replace(case, id="a", verdicts=(slower,)), replace(case, id="b", verdicts=(lost,))))
+    points = [line.replace("\\", "") for line in summary(record).text.splitlines() if line.startswith("- ")]
+    assert points[:2] == [
+        "- not compared `b` speed: all pairs broke",
+        "- FAIL, excused `a` speed: slower. accepted: exact",
+    ]
+    assert [(one.title, one.level) for one in remarks(record)] == [("b", "failure")]

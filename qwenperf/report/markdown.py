@@ -27,7 +27,7 @@ from qwenperf.schema.records import CaseRecord, Finding, Metric, RunRecord, Seve
 from qwenperf.traces.diff import REQUESTS, longest_lines, top_lines
 
 MOST_CHARACTERS = 60_000
-"""GitHub takes 65,535 in a comment or a summary; what posts it adds a line or two."""
+"""GitHub takes 65,535 in a comment or a summary, in units of UTF-16; what posts it adds a line or two."""
 
 _MOST_CASES, _MOST_EXPLAINED, _TOP, _MOST_CELLS = 100, 20, 3, 120
 _SPEEDS = ("decode_tokens_per_s", "request_s", "step_s")
@@ -47,7 +47,7 @@ def summary(record: RunRecord | ComparisonRecord, link: str = "") -> Summary:
     headline = run_headline(record) if isinstance(record, RunRecord) else comparison_headline(record)
     title = line(f"{headline.sign.word}: {headline.sentence}", 250)
     return Summary(
-        sign=headline.sign, title=title, text=_fitting([*_head(headline), *_body(record), *_foot(record, link)])
+        sign=headline.sign, title=title, text=_fitting([*_head(headline), *_body(record)], list(_foot(record, link)))
     )
 
 
@@ -167,16 +167,21 @@ def _foot(record: RunRecord | ComparisonRecord, link: str) -> Iterator[str]:
     yield f"\n<sub>{told}, {prose(record.created_at, 40)}{more}</sub>"
 
 
-def _fitting(lines: Sequence[str]) -> str:
-    """Return whole lines, as many as GitHub takes; a block that is cut open is closed."""
+def _fitting(lines: Sequence[str], foot: Sequence[str]) -> str:
+    """Return whole lines, as many as GitHub takes, and the foot; a block that is cut open is closed."""
     kept: list[str] = []
-    size = 0
+    room = MOST_CHARACTERS - sum(map(_units, foot))
     for one in lines:
-        size += len(one) + 1
-        if size > MOST_CHARACTERS:
+        room -= _units(one)
+        if room < 0:
             is_open = sum("<details>" in line for line in kept) > sum("</details>" in line for line in kept)
             kept += ["\n</details>\n"] if is_open else []
             kept.append("\nMore is in the record: it does not fit here.")
             break
         kept.append(one)
-    return "\n".join(kept) + "\n"
+    return "\n".join([*kept, *foot]) + "\n"
+
+
+def _units(text: str) -> int:
+    """Return what a line and its end take, as GitHub counts."""
+    return len(text.encode("utf-16-le", "replace")) // 2 + 1

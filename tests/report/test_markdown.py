@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 
+from qwenperf.forge.report import fitted
 from qwenperf.report.annotations import ELSEWHERE, remarks
 from qwenperf.report.markdown import MOST_CHARACTERS, summary
 from qwenperf.report.markdown_text import code, line, prose
@@ -133,6 +134,16 @@ def test_a_thousand_cases_fit(samples):
     told = summary(samples.run(*cases)).text
     assert len(told) < MOST_CHARACTERS + 200
     assert "900 more cases are in the record." in told
+    assert told.count("<details>") == told.count("</details>")
+
+
+def test_what_is_cut_still_says_where_the_rest_is(samples):
+    """The run and its link stay, and nothing is open: also of letters that GitHub counts twice."""
+    detail = Verdict(gate="speed", outcome=Outcome.FAIL, summary="\N{GRINNING FACE}" * 500)
+    cases = [samples.case(f"4x128/cached/{chr(0x1F600) * 180}{number}", verdicts=(detail,)) for number in range(200)]
+    told = fitted(summary(samples.run(*cases), "https://example.test/run/1").text)
+    assert "More is in the record: it does not fit here." in told
+    assert told.rstrip().endswith("[details](https://example.test/run/1)</sub>")
     assert told.count("<details>") == told.count("</details>")
 
 

@@ -112,7 +112,9 @@ def _is_of(one: Regression, series: Series) -> bool:
 
 def released(points: Sequence[Point], released_at: str) -> int:
     """Return the place of the last point that is no newer than a release; 0 where none is, or none was named."""
-    moment = seconds(released_at) if released_at else -math.inf
+    if not released_at:
+        return 0
+    moment = seconds(released_at)
     return max((place for place, point in enumerate(points) if ordered_by(point) <= moment), default=0)
 
 

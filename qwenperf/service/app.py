@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from qwenperf.errors import QwenperfError
+from qwenperf.service.arriving import Arriving
 from qwenperf.service.conditional import unless_known
 from qwenperf.service.context import Service, service_of
 from qwenperf.service.counting import CountRequests, named
@@ -85,7 +86,7 @@ def create_app(settings: ServiceSettings, service: Service | None = None) -> Sta
         HTTPException: _on_http,
         Exception: _on_bug,
     }
-    before = [Middleware(CountRequests, counters=made.counters), *middleware(made)]
+    before = [Middleware(CountRequests, counters=made.counters), *middleware(made), Middleware(Arriving)]
     if made.is_backup:
         before.append(Middleware(OnlyLooking, refuse=_on_problem))
     app = Starlette(routes=named(_routes()), middleware=before, exception_handlers=handlers, lifespan=lifespan)

@@ -21,8 +21,8 @@ _LOG = logging.getLogger("qwenperf.service")
 
 
 _JUDGE_S, _NOTIFY_S, _GITHUB_S = 0.25, 5.0, 2.0
-_REST, _REST_OF_JUDGE = 4.0, 0.2
-"""How much longer than its work a thread rests; that of the judge is done in a process of its own, which steps back."""
+_REST = 4.0
+"""How much longer than its work a thread rests. The judge does not: its work is a process's that steps back by itself."""
 
 _UNTIDY = "bug in tidying up project %d; the others go on"
 _NOTICES_US = 30 * DAY_US
@@ -52,7 +52,8 @@ class Jobs:
 
             apart = JudgeProcess(self._service.database.url)
             self._ends.append(apart.close)
-            self._begin("judge", SeriesJudge(self._service, apart.look).some, _JUDGE_S, _REST_OF_JUDGE)
+            judge = SeriesJudge(self._service, apart.look)
+            self._begin("judge", lambda: judge.all(self._stop), _JUDGE_S, rest=0.0)
             self._begin("judge-runs", lambda: judge_arrived(self._service), _JUDGE_S)
         if settings.sweep_s > 0:
             from qwenperf.service.notify import notify

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
@@ -18,7 +19,7 @@ from qwenperf.service.times import SECOND_US
 from qwenperf.stats.history_stale import stale
 
 _LOG = logging.getLogger("qwenperf.service")
-_AT_ONCE = 20
+_AT_ONCE = 10
 """Few, so that what is found is told soon, and lost as little as possible where the service ends meanwhile."""
 
 _QUIET_US = 3 * 3600 * SECOND_US
@@ -35,6 +36,11 @@ class SeriesJudge:
         self._service = service
         self._look = look or partial(look_at, service.database)
         self._after = 0
+
+    def all(self, stop: threading.Event) -> None:
+        """Judge until no more than a few series have new points, or ``stop`` is set; errors as ``some``."""
+        while not stop.is_set() and self.some() == _AT_ONCE:
+            pass
 
     def some(self) -> int:
         """Judge some of the series that have new points, and return how many.

@@ -22,7 +22,7 @@ _LOG = logging.getLogger("qwenperf.service")
 
 _JUDGE_S, _NOTIFY_S, _GITHUB_S = 0.25, 5.0, 2.0
 _REST = 4.0
-"""How much longer than its work a thread rests. The judge does not: its work is a process's that steps back by itself."""
+"""How much longer than its work a thread rests. The judge does not: its work is done by a process, which steps back."""
 
 _UNTIDY = "bug in tidying up project %d; the others go on"
 _NOTICES_US = 30 * DAY_US

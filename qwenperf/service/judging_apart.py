@@ -94,10 +94,19 @@ def _serve(pipe: Connection, url: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.nice(_STEPS_BACK)
+    threading.Thread(target=_end_with_parent, name="qwenperf-parent", daemon=True).start()
     database = Database(url, pool_size=1)
     with suppress(EOFError, OSError):
         while True:
             pipe.send(_looked(database, pipe.recv()))
+
+
+def _end_with_parent() -> None:
+    """End at once when whoever asked was killed: the pipe would tell only after what is being looked at."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _looked(database: Database, rows: Sequence[Row[Any]]) -> list[Looked] | str:

@@ -19,9 +19,14 @@ pytest.importorskip("asv")
 BEGIN = """
 import sys, time
 from qwenperf.service.judging_apart import JudgeProcess
+class Long:
+    def __reduce__(self):
+        return time.sleep, (60,)  # whoever reads it is busy for a minute
 if __name__ == "__main__":
     judge = JudgeProcess(sys.argv[1])
     assert judge.look([]) == []
+    judge._running[1].send(Long())
+    time.sleep(0.2)
     print(judge._running[0].pid, flush=True)
     time.sleep(60)
 """
@@ -76,7 +81,7 @@ def test_it_says_what_this_process_would_and_is_replaced_when_lost(server, clien
 
 @pytest.mark.slow
 def test_it_ends_with_whoever_began_it(migrated):
-    """Killed without a last word: nothing is left behind."""
+    """Killed without a last word, with a long look under way: nothing is left behind."""
     command = [sys.executable, "-c", BEGIN, f"sqlite:///{migrated}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         pid = int(parent.stdout.readline())

@@ -5,6 +5,7 @@ On the device it is too late: an index that is out of range is clamped there, wi
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -28,11 +29,11 @@ def check_capacity(capacity: object, most: int) -> int:
     """
     if capacity is None:
         return min(DEFAULT_CAPACITY, most)
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+    if isinstance(capacity, bool) or not isinstance(capacity, Integral) or int(capacity) < 1:
         raise ConfigError(f"capacity is {capacity!r}, which is not a whole number of at least 1.")
-    if capacity > most:
+    if int(capacity) > most:
         raise ConfigError(f"capacity {capacity} is more than the model's max_position_embeddings {most}.")
-    return capacity
+    return int(capacity)
 
 
 def check_prompt(tokens_BT: Tokens, vocab_size: int) -> np.ndarray:

@@ -157,6 +157,7 @@ class Generator:
         # What was captured is the caller's, and would be seen behind what the next request captures.
         clear = self.engine.calls.clear
         if clear is not None and not state.cache.seen:
+            self.spare.clear()
             self.spare[len(request.tokens)] = state._replace(cache=emptied(state.cache, clear))
 
     def _prefill(self, request: Checked) -> RowResult:

@@ -138,6 +138,8 @@ class LadderEngine:
     def _keep(self, batch: int, state: Any) -> None:
         # A state of somebody's own step is theirs: nobody here knows what of it the next request would read.
         if self.calls.clear is not None and isinstance(state, KVCache | TokenBuffer):
+            # One: those of every batch size ever asked for would fill the device.
+            self.spare.clear()
             self.spare[batch] = emptied(state, self.calls.clear)
 
     def _prefill(self, prompt_BT: np.ndarray) -> StepResult:

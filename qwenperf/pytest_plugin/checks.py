@@ -68,7 +68,14 @@ class Checks:
                 Block(judge=self._stable, crashed=partial(self.recorded.crashed, self.test, "no_recompiles"))
             )
             return self.blocks[-1]
-        if isinstance(subject, tuple) or hasattr(subject, "generate") or hasattr(subject, "prefill"):
+        is_engine = isinstance(subject, tuple) or hasattr(subject, "generate") or hasattr(subject, "prefill")
+        if calls is not None and (args or is_engine):
+            other = "an engine" if is_engine else "other arguments"
+            raise UsageError(
+                f"no_recompiles has calls= and {other}: these would not be made.",
+                advice="calls= takes all calls of a function; of an engine, ask once for each prompt.",
+            )
+        if is_engine:
             request = self._asking.request(subject, *args)
             return self._stable(lab.repeat_requests(request.engine, request.prompt_BT, request.workload.new_tokens))
         if not callable(subject):

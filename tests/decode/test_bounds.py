@@ -99,6 +99,11 @@ def test_a_capacity_is_a_whole_number_of_at_least_one(capacity, model):
         build_engine(model, "cached", capacity=capacity)
 
 
+def test_a_capacity_is_any_whole_number(model):
+    """Sizes that come out of arrays are NumPy's."""
+    assert build_engine(model, "cached", capacity=np.int64(32)).capacity == 32
+
+
 def test_a_capacity_beyond_the_models_positions_is_refused(model):
     """Rotary positions that the model never saw give tokens without meaning."""
     with pytest.raises(ConfigError, match="capacity 1025 is more than the model's max_position_embeddings 1024"):

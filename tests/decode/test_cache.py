@@ -83,6 +83,14 @@ def test_a_cache_is_kept_for_the_next_request_or_not(reuse, kept, model, prompt)
     assert len(engine.spare) == kept
 
 
+def test_one_cache_is_kept_whatever_batch_sizes_came_before(model, prompt):
+    """Callers with batches of every size would else fill the device with caches that nobody uses."""
+    engine = build_engine(model, "cached-host", capacity=16)
+    for batch in (1, 2, 3, 2):
+        engine.generate(prompt(batch, 7), 2)
+    assert list(engine.spare) == [2]
+
+
 def program(model, changes, batch=3, name="decode_step"):
     return build_engine(model, f"cached-host+{changes}", capacity=16).programs(batch, 7, 5)[name]
 

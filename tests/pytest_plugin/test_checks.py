@@ -58,13 +58,19 @@ def test_bad_engines_fail_and_the_message_says_where(engine, record_of):
         def test_no_engine(qwenperf):
             qwenperf.tokens_match(3, PROMPT, 5)
 
+        def test_unmade_call(qwenperf):
+            qwenperf.no_recompiles(prefill, PROMPT, calls=[PROMPT])
+
+        def test_unmade_requests(qwenperf):
+            qwenperf.no_recompiles((prefill, step), PROMPT, 5, calls=[(PROMPT, 5)])
+
         @pytest.mark.qwenperf(trials=0)
         def test_no_trial(qwenperf):
             qwenperf.passes((prefill, step), PROMPT, 5)
         """
     )
     result = engine.runpytest_inprocess("--qwenperf-out", "out")
-    result.assert_outcomes(failed=8)
+    result.assert_outcomes(failed=10)
     for pattern in (
         r"failed for growing: growing compiled 2 times .*`seen` changed shape i32\[1,\d\] -> i32\[1,5\].*_bad.py:4",
         r"prefill compiled 1 time .*`tokens` changed shape i32\[1,7\] -> i32\[1,8\], called from .*test_bad.py:7",
@@ -72,6 +78,8 @@ def test_bad_engines_fail_and_the_message_says_where(engine, record_of):
         r"tokens failed for wrong/b1-p3-n5-f32: token 1 differs: uncached chose 4, the engine 0",
         r"tokens failed for lying/b1-p3-n5-f32: token 0 differs: generate chose 3, the engine 0",
         r"UsageError: generate has no uncached logits. Hand over uncached=",
+        r"UsageError: no_recompiles has calls= and other arguments: these would not be made",
+        r"UsageError: no_recompiles has calls= and an engine: these would not be made",
         r"UsageError: int 3 is no engine. Give a generate",
         r"UsageError: trials=0 is not a whole number of at least 1",
     ):

@@ -15,8 +15,10 @@ def exact_changes(values: Array, least: int = LEAST) -> tuple[list[int], list[tu
     """Return the first points of new levels, and drifts as their first and last points.
 
     A level begins where the next ``least`` points are all above, or all below, the ``least`` before. Three or more such
-    points in a row are one drift.
+    points in a row are one drift. A lone value between two equal ones is no level: what landed, was taken back and landed
+    again is a change from where it stays.
     """
+    values = _without_lone(values)
     rises = [place for place in range(least, len(values) - least + 1) if _turn(values, place, least)]
     steps: list[int] = []
     drifts: list[tuple[int, int]] = []
@@ -26,6 +28,15 @@ def exact_changes(values: Array, least: int = LEAST) -> tuple[list[int], list[tu
         else:
             steps += run
     return steps, drifts
+
+
+def _without_lone(values: Array) -> Array:
+    """Return the values, each that stands alone between two equal ones made like them, from the first on."""
+    level = values.copy()
+    for place in range(1, len(level) - 1):
+        if level[place - 1] == level[place + 1]:
+            level[place] = level[place - 1]
+    return level
 
 
 def _turn(values: Array, place: int, least: int) -> int:

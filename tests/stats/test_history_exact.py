@@ -20,11 +20,14 @@ DAY = 86400.0
         ([9, 4, 4, 4, 4], []),
         ([0, 0, 0, 0], []),
         ([1, 1, 2, 2, 1, 1], [2, 4]),
+        ([4, 4, 4, 5, 4, 5, 5, 5], [5]),
+        ([1, 1, 1, 3, 1, 2, 2, 2], [5]),
+        ([4, 5, 4, 5, 4, 5], []),
         ([], []),
     ],
 )
 def test_a_new_value_that_stays_is_a_step(values, steps):
-    """A lone one, or one at an end, is none."""
+    """A lone one, or one at an end, is none; one that came back stays where it came back."""
     assert exact_changes(np.asarray(values, dtype=float)) == (steps, [])
 
 

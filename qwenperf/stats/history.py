@@ -66,7 +66,7 @@ def find_changes(
     rough = Frame(values=tamed + (values - level), known=known, edges=edges, least=least)
     places = moved(rough, candidates(tamed, noise, least) or [count // 2])
     slope = slope_column(count, since)[:, : int(count - since > least)]
-    clean, share = cleaned(rough.values, np.hstack([rough.columns(places), slope]), noise.correlation)
+    clean, share = cleaned(rough.values, np.hstack([rough.columns(places), slope]), noise)
     frame = Frame(values=clean, known=known, edges=edges, least=least, share=share)
     kept, is_line = _chosen(frame, slope, places)
     return changes_of(frame, kept, slope if is_line else slope[:, :0], since, ids)

@@ -15,8 +15,8 @@ def exact_changes(values: Array, least: int = LEAST) -> tuple[list[int], list[tu
     """Return the first points of new levels, and drifts as their first and last points.
 
     A level begins where the next ``least`` points are all above, or all below, the ``least`` before. Three or more such
-    points in a row are one drift. A lone value between two equal ones is no level: what landed, was taken back and landed
-    again is a change from where it stays.
+    points in a row are one drift. A lone value between two equal ones is no level: what landed, was taken back and
+    landed again is a change from where it stays.
     """
     values = _without_lone(values)
     rises = [place for place in range(least, len(values) - least + 1) if _turn(values, place, least)]

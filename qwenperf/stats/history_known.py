@@ -19,7 +19,7 @@ def change_at(values: Array, place: int) -> tuple[float, float]:
     if len(values) < 4 or not 2 <= place <= len(values) - 2:
         return 0.0, 1.0
     columns = np.hstack([np.ones((len(values), 1)), step_columns(len(values), [place])])
-    clean, share = cleaned(tame(values), columns, measure_noise(values).correlation)
+    clean, share = cleaned(tame(values), columns, measure_noise(values))
     found = errors(clean, columns, 2, share)
     change, spread = contrast(clean, columns, np.asarray([0.0, 1.0]), found)
     if spread <= 1e-12 * max(abs(change), 1e-300):

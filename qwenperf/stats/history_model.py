@@ -13,10 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from qwenperf.stats.history_noise import MOST_CORRELATION, Array, pulled
+from qwenperf.stats.history_noise import MOST_CORRELATION, NORMAL, Array, Noise, pulled
 
 _CLIP = 2.5
 """Robust deviations beyond which a point counts as one that far away: costs 1% of normal noise's information."""
+
+_TOO_CLOSE = 0.5
+"""Of the noise between neighbours: a robust deviation below that is of readings that are equal, and not of noise."""
 
 _PASSES = 4
 
@@ -110,14 +113,18 @@ def _freedom(count: int, free: int, correlation: float) -> int:
     return max(int(1 / share), 2)
 
 
-def cleaned(values: Array, columns: Array, correlation: float) -> tuple[Array, float]:
+def cleaned(values: Array, columns: Array, noise: Noise) -> tuple[Array, float]:
     """Return the values, none further than 2.5 robust deviations from the best fit of ``columns``; the share within.
 
-    Iterated, so that the fit is Huber's and not that of the outliers: Huber, "Robust statistics" (1981), section 7.8.
+    Where more than half of the points are as good as on the fit though neighbours differ, as those of a coarse clock,
+    nothing is pulled in: honest scatter would be, and what is left look like no noise at all. Iterated, so that the fit
+    is Huber's and not that of the outliers: Huber, "Robust statistics" (1981), section 7.8.
     """
     made, share = values, 1.0
     for _ in range(_PASSES):
-        fitted = columns @ coefficients(made, columns, correlation)
+        fitted = columns @ coefficients(made, columns, noise.correlation)
+        if NORMAL * float(np.median(np.abs(values - fitted))) < _TOO_CLOSE * noise.deviation:
+            return values, 1.0
         distances, share = pulled(values - fitted, _CLIP)
         made = fitted + distances
     return made, share

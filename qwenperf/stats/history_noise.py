@@ -21,7 +21,7 @@ _AROUND = 3
 """Points on either side of the running median: spikes of up to 3 points are not in it, and steps are."""
 
 _TAME = 4.0
-_NORMAL = 1.4826
+NORMAL = 1.4826
 """The median absolute deviation of a normal distribution, times this, is its deviation."""
 
 _MOST_PAIRED = 600
@@ -90,7 +90,7 @@ def pulled(distances: Array, most: float) -> tuple[Array, float]:
 
     Where more than half of them are 0, nothing is pulled in: there is no deviation to go by.
     """
-    limit = most * _NORMAL * float(np.median(np.abs(distances)))
+    limit = most * NORMAL * float(np.median(np.abs(distances)))
     if limit == 0:
         return distances, 1.0
     inside = float(np.mean(np.abs(distances) <= limit))

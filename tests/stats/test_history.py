@@ -82,6 +82,14 @@ def test_spikes_and_ends_are_no_steps():
     assert not find_changes(values).steps
 
 
+def test_readings_of_a_coarse_clock_are_no_steps_and_hide_none():
+    """20 ms with 2% of noise, told in whole milliseconds: most readings are equal, and honest scatter is no outlier."""
+    readings = [np.round(20 + 0.4 * np.random.default_rng(seed).normal(size=200)) for seed in range(8)]
+    assert sum(bool(find_changes(np.log(one)).steps) for one in readings) <= 1
+    slower = [find_changes(np.log(np.round(one * (1 + 0.1 * at(120))))).steps for one in readings]
+    assert all(any(abs(step.place - 120) <= 2 for step in steps) for steps in slower)
+
+
 def test_a_rise_that_is_taken_back_is_two_steps():
     """The second of which tells that the first is over."""
     first, second = find_changes(noise(8) + 0.06 * (at(80) - at(100))).steps

@@ -49,8 +49,14 @@ def growth(positions: Sequence[int], step_s: Sequence[Sequence[float]]) -> Growt
     if len(trials) == 0 or len(positions) < LEAST_STEPS or float(np.median(trials)) <= 0:
         return None
     every = max(1, -(-len(positions) // _MAX_STEPS))
-    kept, trials = np.asarray(positions, dtype=float)[::every], trials[:, ::every]
+    # Means of neighbours and no choice of them: an engine that hands over two tokens at once is fast each second time.
+    starts = np.arange(0, len(positions), every)
+    sizes = np.diff([*starts, len(positions)])
+    kept = np.add.reduceat(np.asarray(positions, dtype=float), starts) / sizes
+    trials = np.add.reduceat(trials, starts, axis=1) / sizes
     steps = np.median(trials, axis=0)
+    if float(np.median(steps)) <= 0:
+        return None
     scale = 100 / float(np.median(steps))
     line = theil_sen(kept, steps)
     return Growth(

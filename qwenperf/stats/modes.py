@@ -22,10 +22,13 @@ LEAST = 12
 
 _SAMPLES = 20_000
 
+_EQUAL = 1e-12
+"""Of a value: what rounding leaves between values that are equal."""
+
 
 def modes(values: Array) -> tuple[float, ...]:
     """Return the means of two groups of ``values``, the lower one first; nothing where one group explains them."""
-    if len(values) < LEAST:
+    if len(values) < LEAST or float(np.ptp(values)) <= _EQUAL * float(np.abs(values).max()):
         return ()
     ordered = np.sort(values)
     shares = _shares(ordered[None, :])[0]

@@ -110,7 +110,9 @@ class Program:
 class EngineFacts:
     """Sizes in bytes and work in FLOPs of one workload; ``None`` where the engine cannot say.
 
-    ``flops_per_request`` counts prefill and all new tokens as this engine does them (quadratic without a cache).
+    ``flops_per_request`` counts prefill and all new tokens as this engine does them (quadratic without a cache). Sizes
+    and work are those of all ``devices`` together, each of which has a memory of its own; ``None`` for as many as the
+    widest array of the process lies on.
     """
 
     weight_bytes: int | None = None
@@ -121,4 +123,5 @@ class EngineFacts:
     flops_per_request: float | None = None
     dispatches_per_request: int | None = None
     vocab_size: int | None = None
+    devices: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)

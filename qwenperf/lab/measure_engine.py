@@ -27,6 +27,7 @@ from qwenperf.lab.trace import trace_steps
 from qwenperf.measure import memory
 from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
+from qwenperf.measure.devices import devices_used
 from qwenperf.measure.measuring_lock import one_measurement
 from qwenperf.schema.records import CaseRecord, Roofline, metric
 from qwenperf.workloads.case import Workload
@@ -149,6 +150,9 @@ def _measure(
     on_phase("steady")
     # A trial is a request and a stream of the same length; the stream's own warm-up may have compiled.
     trials = _trials(options, 2 * warm_s)
+    if found.facts.devices is None:
+        # Only now: an engine may put its arrays where they belong with the first request.
+        found.facts = replace(found.facts, devices=devices_used())
     floors = formulas.floors(workload, found.facts, found.roofline)
     found.take(measure_steady(forms, clock, trials, floors, prompts), trials)
 

@@ -79,16 +79,16 @@ def decode_metrics(
     Every pair counts, also one in which noise left no time: its rate is bounded by the clock's tick alone. Where that
     is the median, there is nothing to say.
     """
-    steps = workload.new_tokens - 1
+    steps, devices = workload.new_tokens - 1, facts.devices or 1
     tpot_s = [(whole_s - first_s) / steps for whole_s, first_s in zip(request_s, ttft_s, strict=True)]
     if float(np.median(tpot_s)) <= 0:
         return
     yield "tpot_s", timed("tpot_s", tpot_s)
     yield "decode_tokens_per_s", rate("decode_tokens_per_s", workload.batch, tpot_s)
     if roofline and facts.bytes_per_step:
-        yield "mbu", rate("mbu", facts.bytes_per_step / roofline.bytes_per_s, tpot_s)
+        yield "mbu", rate("mbu", facts.bytes_per_step / devices / roofline.bytes_per_s, tpot_s)
     if roofline and facts.flops_per_step:
-        yield "mfu", rate("mfu", facts.flops_per_step / product_rate(roofline, workload.dtype), tpot_s)
+        yield "mfu", rate("mfu", facts.flops_per_step / devices / product_rate(roofline, workload.dtype), tpot_s)
 
 
 def stream_metrics(stream: StreamEvidence) -> Named:
@@ -127,16 +127,17 @@ def _known(values: dict[str, float | None]) -> Named:
 
 
 def floors(workload: Workload, facts: EngineFacts, roofline: Roofline | None) -> Floors:
-    """Return times that no correct run of this workload can beat.
+    """Return times that no correct run of this workload can beat, each device with a part of the work.
 
-    The roofline is itself a measurement, so it gets slack: see ``gate.ceiling``.
+    The roofline is that of one device, and itself a measurement, so it gets slack: see ``gate.ceiling``.
     """
     if roofline is None:
         return Floors()
-    most = ceiling(roofline)
-    step_s = (facts.flops_per_step or 0.0) / most.flops_per_s
-    request_s = (facts.flops_per_request or 0.0) / most.flops_per_s
-    if facts.bytes_per_step and facts.bytes_per_step >= most.beyond_caches_bytes:
-        read_s = facts.bytes_per_step / most.bytes_per_s
+    most, devices = ceiling(roofline), facts.devices or 1
+    step_s = (facts.flops_per_step or 0.0) / devices / most.flops_per_s
+    request_s = (facts.flops_per_request or 0.0) / devices / most.flops_per_s
+    part_bytes = (facts.bytes_per_step or 0) / devices
+    if part_bytes and part_bytes >= most.beyond_caches_bytes:
+        read_s = part_bytes / most.bytes_per_s
         step_s, request_s = max(step_s, read_s), max(request_s, read_s * workload.new_tokens)
     return Floors(step_s=step_s or None, request_s=request_s or None)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from qwenperf.decode.build import build_engine
+from qwenperf.decode.engine import EngineFacts
 from qwenperf.errors import MeasurementError
 from qwenperf.gate import scaling
 from qwenperf.gate.budget_set import CaseBudget
@@ -107,6 +108,22 @@ def test_steps_alone_are_enough_for_latencies_and_logits():
     assert record.metrics["max_logit_error"].value == 0
     assert {"itl_p50_s", "ttft_s", "scaling_per_100_tokens"} <= set(record.metrics)
     assert "mbu" not in record.metrics
+
+
+@pytest.mark.parametrize(("told", "voids"), [(4, 0), (None, 0), (2, 2)])
+def test_an_engine_over_several_devices_is_held_to_the_roofline_of_all(monkeypatch, told, voids):
+    """Of as many as it says, or else as its arrays lie on: by that of fewer it is faster than is possible."""
+
+    class Divided(engines.Markov):
+        def facts(self, *_):
+            return EngineFacts(bytes_per_step=1_500_000, devices=told)
+
+    monkeypatch.setattr("qwenperf.lab.measure_engine.devices_used", lambda: 4)
+    # One of four devices needs 2/3 s a step and 4 s a request; this clock shows 5 s, whatever is timed.
+    # One of two devices needs 8 s a request.
+    roofline = Roofline(bytes_per_s=375_000.0, flops_per_s=1.0, extra={"last_level_cache_bytes": 1_000})
+    record = measure(Divided(), roofline=lambda: roofline, now=itertools.count(0, 5).__next__)
+    assert len([void for void in record.evidence.voids if "roofline allows" in void]) == voids
 
 
 def test_a_bare_function_still_has_requests_and_first_tokens():

@@ -1,5 +1,7 @@
 """Formulas of the registry give the right numbers from readings made by hand."""
 
+import dataclasses
+
 import pytest
 
 from qwenperf.decode.engine import EngineFacts
@@ -106,3 +108,18 @@ def test_floors_leave_room_for_caches_and_narrow_types():
     assert large.step_s == pytest.approx(600_000_000 / 1.5e8)
     assert large.request_s == pytest.approx(5 * large.step_s)
     assert metrics.floors(WORK, FACTS, None) == metrics.floors(WORK, EngineFacts(), ROOFLINE) == metrics.Floors()
+
+
+def test_several_devices_share_the_work():
+    """Four devices read four times as fast, so that nothing is above 100%; parts that fit a cache bound nothing."""
+    large = EngineFacts(bytes_per_step=2_400_000_000, flops_per_step=4e6, flops_per_request=3e7)
+    four = dataclasses.replace(large, devices=4)
+    one, shared = (metrics.floors(WORK, facts, ROOFLINE) for facts in (large, four))
+    assert shared.step_s == pytest.approx(one.step_s / 4)
+    assert shared.request_s == pytest.approx(one.request_s / 4)
+    cached = EngineFacts(bytes_per_step=600_000_000, devices=4)
+    assert metrics.floors(WORK, cached, ROOFLINE) == metrics.Floors()
+    one, shared = (values(metrics.decode_metrics(WORK, [8.1], [0.1], facts, ROOFLINE)) for facts in (large, four))
+    for name in ("mbu", "mfu"):
+        assert shared[name] == pytest.approx(one[name] / 4)
+    assert shared["decode_tokens_per_s"] == one["decode_tokens_per_s"]

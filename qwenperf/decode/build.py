@@ -68,7 +68,7 @@ def build_engine(
     check_start(chosen.start, shapes, path)
     steps = steps_of(chosen, _hooks(chosen, hooks, model.config, own_steps=prefill is not None or step is not None))
     steps = replace(steps, prefill=prefill or steps.prefill, decode_step=step or steps.decode_step)
-    dtype = model.params["embed_tokens"]["weight"].dtype
+    dtype = model.params["norm"]["weight"].dtype  # is never quantised
     engine = LadderEngine(
         name=name or engine_name(chosen),
         model=model,
@@ -97,7 +97,7 @@ def build_abstract(
     chosen, config = _chosen(settings), model.config
     positions = check_capacity(capacity, config.max_position_embeddings)
     steps = steps_of(chosen, _hooks(chosen, (), config, own_steps=False))
-    dtype = model.params["embed_tokens"]["weight"].dtype
+    dtype = model.params["norm"]["weight"].dtype  # is never quantised
     return LadderEngine(
         name=name or engine_name(chosen),
         model=model,

@@ -105,7 +105,7 @@ def _benchmark(name: str, place: Place) -> Benchmark:
     unit = _UNITS.get(unit, unit)
     version = place.maybe("version")
     direction = place.maybe("direction")
-    if direction is not None and direction.value not in set(Direction):
+    if direction is not None and direction.value not in list(Direction):
         raise direction.wrong(f"one of {', '.join(Direction)}")
     names = place.maybe("param_names")
     return Benchmark(

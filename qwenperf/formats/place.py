@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -161,9 +162,13 @@ def show_keys(text: str, limit: int = 200) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
 def to_text(data: Any, *, indent: int | None = 1) -> str:
-    """Return JSON text with a newline at its end."""
-    return json.dumps(data, indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
+    """Return JSON text with a newline at its end; half a character, which no file can hold, is escaped."""
+    text = json.dumps(data, indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
+    return _HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def _load(document: Document, text: str) -> Any:

@@ -105,6 +105,8 @@ class Checks:
         from qwenperf.gate import tokens
         from qwenperf.lab import agreement
 
+        if uncached is not None and against is not None:
+            raise UsageError("tokens_match has uncached= and against=.", advice="Give one truth, or ask twice.")
         asked = self._asking.request(engine, prompt, new_tokens, uncached=uncached)
         if against is None:
             case = agreement.compare_with_uncached(asked.engine, asked.workload, asked.prompt_BT)

@@ -84,7 +84,10 @@ def _no_constant(name: str) -> None:
 def _record_of(place: Path) -> Path:
     if not place.is_dir():
         return place
-    return next((place / name for name in RECORDS if (place / name).is_file()), place / RECORDS[0])
+    found = [place / name for name in RECORDS if (place / name).is_file()]
+    if len(found) > 1:
+        raise RecordError(f"{place} holds {' and '.join(one.name for one in found)}.", advice="Name the file to send.")
+    return found[0] if found else place / RECORDS[0]
 
 
 def _traces(folder: Path) -> dict[str, Path]:

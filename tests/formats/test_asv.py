@@ -167,6 +167,14 @@ def test_what_is_wrong_is_told_with_its_place(change, told):
         read(result=RESULT | change)
 
 
+@pytest.mark.parametrize("direction", [["lower"], {"a": 1}, 5, "up"])
+def test_a_direction_of_any_kind_is_told_with_its_place(direction):
+    """What a benchmark says of itself is text of somebody's suite."""
+    wrong = {"suite.time_sum": BENCHMARKS["suite.time_sum"] | {"direction": direction}}
+    with pytest.raises(FormatError, match=r"suite\.time_sum\.direction is .*one of"):
+        read(benchmarks=BENCHMARKS | wrong)
+
+
 def test_a_folder_without_results_is_refused():
     """benchmarks.json alone says nothing of a measurement."""
     with pytest.raises(FormatError, match="no result of asv among these files"):

@@ -1,9 +1,11 @@
 """Reading other tools' JSON: what is wrong is told with file, key and what to do."""
 
+import json
+
 import pytest
 
 from qwenperf.errors import FormatError
-from qwenperf.formats.place import Document, parse, parse_lines, plain
+from qwenperf.formats.place import Document, parse, parse_lines, plain, to_text
 
 
 def place(text, advice="Give a dashboard."):
@@ -55,3 +57,11 @@ def test_free_data_can_be_written_as_json():
     """A rate of infinity is a setting, and stays one in words."""
     data = {"rate": float("inf"), "deep": [float("-inf"), float("nan"), 1.5, True, None]}
     assert plain(data) == {"rate": "inf", "deep": ["-inf", "nan", 1.5, True, None]}
+
+
+def test_half_a_character_is_written_as_what_it_was_read_from():
+    """JSON can hold one and no file can: the text is encoded, and reads back the same."""
+    data = {"a\ud800": "b\udfff\N{SNOWMAN}"}
+    text = to_text(data)
+    assert "\N{SNOWMAN}" in text
+    assert json.loads(text.encode()) == data

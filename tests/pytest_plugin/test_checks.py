@@ -55,6 +55,9 @@ def test_bad_engines_fail_and_the_message_says_where(engine, record_of):
         def test_no_truth(qwenperf):
             qwenperf.tokens_match(generate, PROMPT, 5)
 
+        def test_two_truths(qwenperf):
+            qwenperf.tokens_match((prefill, step), PROMPT, 5, uncached=lambda tokens: tokens, against=generate)
+
         def test_no_engine(qwenperf):
             qwenperf.tokens_match(3, PROMPT, 5)
 
@@ -70,7 +73,7 @@ def test_bad_engines_fail_and_the_message_says_where(engine, record_of):
         """
     )
     result = engine.runpytest_inprocess("--qwenperf-out", "out")
-    result.assert_outcomes(failed=10)
+    result.assert_outcomes(failed=11)
     for pattern in (
         r"failed for growing: growing compiled 2 times .*`seen` changed shape i32\[1,\d\] -> i32\[1,5\].*_bad.py:4",
         r"prefill compiled 1 time .*`tokens` changed shape i32\[1,7\] -> i32\[1,8\], called from .*test_bad.py:7",
@@ -80,6 +83,7 @@ def test_bad_engines_fail_and_the_message_says_where(engine, record_of):
         r"UsageError: generate has no uncached logits. Hand over uncached=",
         r"UsageError: no_recompiles has calls= and other arguments: these would not be made",
         r"UsageError: no_recompiles has calls= and an engine: these would not be made",
+        r"UsageError: tokens_match has uncached= and against=",
         r"UsageError: int 3 is no engine. Give a generate",
         r"UsageError: trials=0 is not a whole number of at least 1",
     ):

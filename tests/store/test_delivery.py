@@ -61,6 +61,15 @@ def test_a_record_that_json_cannot_hold_is_told(tmp_path):
         pack({"value": float("nan")}, "r")
 
 
+def test_a_folder_of_two_records_is_sent_by_the_name_of_one(tmp_path):
+    """Which of the two is meant nobody knows, and the other would be lost without a word."""
+    for name in ("run.json", "comparison.json"):
+        (tmp_path / name).write_text('{"id": "r"}')
+    with pytest.raises(RecordError, match=r"holds run\.json and comparison\.json"):
+        pack_place(tmp_path)
+    assert pack_place(tmp_path / "comparison.json").name == "r"
+
+
 def test_what_is_refused_waits_no_more_and_is_not_lost(parcel, tmp_path):
     """It lies aside, and the next time nothing is sent."""
     spool = Spool(tmp_path / "spool")

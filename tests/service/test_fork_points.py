@@ -163,7 +163,14 @@ def test_a_run_that_comes_twice_is_judged_once(project, line):
 
 
 @pytest.mark.parametrize(
-    "query", [{"fork_point": "main"}, {"fork_point": "-x"}, {"forked_at": "2026-01-01"}, {"fork_point": "ab" * 33}]
+    "query",
+    [
+        {"fork_point": "main"},
+        {"fork_point": "-x"},
+        {"forked_at": "2026-01-01"},
+        {"fork_point": "ab" * 33},
+        {"fork_point": "ab" * 20, "forked_at": "2098-01-01"},
+    ],
 )
 def test_a_fork_point_that_is_no_commit_is_refused(project, documents, query):
     """Before anything of the run is kept."""

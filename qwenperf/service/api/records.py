@@ -24,7 +24,7 @@ from qwenperf.service.github.wanted import Sent, is_sha
 from qwenperf.service.large import LARGE, in_turn, pieces
 from qwenperf.service.problems import NotFoundError
 from qwenperf.service.reading import Arrived, forked, placed, read_sent, timely
-from qwenperf.service.times import iso
+from qwenperf.service.times import iso, not_ahead
 
 
 async def send(request: Request) -> Response:
@@ -44,6 +44,8 @@ def _take(request: Request, service: Service, identity: Identity, project: Row[A
         modified_at=said["modified_at"] or iso(at), at=said["measured_at"], commit=said["commit"], suite=said["suite"]
     )
     fork_point, at_fork = text_of(request, "fork_point") or "", time_of(request, "forked_at")
+    if at_fork is not None:
+        not_ahead(at_fork, at, "the parameter forked_at")
     arrived = read_sent(data, text_of(request, "format") or "", told, project.budgets)
     arrived = [forked(timely(one, at), fork_point, at_fork) for one in arrived]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from qwenperf.program import attributes, buffers, flops, lines, traffic
 from qwenperf.program.categories import category
 from qwenperf.program.flops import Work
-from qwenperf.program.hlo import Module, Operation
+from qwenperf.program.hlo import Module, Operation, Parameter
 from qwenperf.program.loops import Schedule
-from qwenperf.program.shapes import without_layout
+from qwenperf.program.shapes import arrays, without_layout
 from qwenperf.program.traffic import Traffic
 from qwenperf.schema.analysis import OperationCost
 
@@ -40,7 +40,8 @@ class Step:
 class Totals:
     """Sums over one call. ``weight_bytes`` are read of weights where they lie, ``state_bytes`` of other arguments.
 
-    ``int8_flops`` are part of ``flops``: products of whole numbers of 8 bits.
+    ``unread_weight_bytes`` are those of the weights that no instruction reads, such as the rows of a table that are not
+    looked up. ``int8_flops`` are part of ``flops``: products of whole numbers of 8 bits.
     """
 
     flops: float
@@ -49,6 +50,7 @@ class Totals:
     bytes: float
     weight_bytes: float
     state_bytes: float
+    unread_weight_bytes: float
     cycles: float
     without_cycles: int
 
@@ -69,24 +71,48 @@ def _steps(module: Module, schedule: Schedule) -> Iterator[Step]:
 
 def totals(module: Module, found: tuple[Step, ...], weights: Container[int]) -> Totals:
     """Sum up what one call costs; ``weights`` are the numbers of the arguments that are weights."""
-    read = {True: 0.0, False: 0.0}
-    for step in found:
-        for one in step.traffic.reads:
-            given = module.known.get((step.operation.computation, one.operand))
-            origin = buffers.argument(module, given) if given else None
-            if origin is not None:
-                read[origin.number in weights] += one.logical * step.runs
+    read = _read_by_argument(module, found)
     cycles = [(attributes.cycles(step.operation.attributes), step) for step in found]
     return Totals(
         flops=sum(step.work.flops * step.runs for step in found),
         int8_flops=sum(step.work.int8 * step.runs for step in found),
         other=sum(step.work.other * step.runs for step in found),
         bytes=sum(step.traffic.bytes * step.runs for step in found),
-        weight_bytes=read[True],
-        state_bytes=read[False],
+        weight_bytes=sum(moved for number, moved in read.items() if number in weights),
+        state_bytes=sum(moved for number, moved in read.items() if number not in weights),
+        unread_weight_bytes=_unread(module, found, read, weights),
         cycles=sum(value * step.runs for value, step in cycles if value),
         without_cycles=sum(step.runs for value, step in cycles if not value and step.traffic.bytes),
     )
+
+
+def _read_by_argument(module: Module, found: tuple[Step, ...]) -> Mapping[int, float]:
+    """Return the bytes that are read in one call of each argument where it lies, by its number."""
+    read: dict[int, float] = {}
+    for step in found:
+        for one in step.traffic.reads:
+            origin = _origin(module, step, one.operand)
+            if origin is not None:
+                read[origin.number] = read.get(origin.number, 0.0) + one.logical * step.runs
+    return read
+
+
+def _unread(module: Module, found: tuple[Step, ...], read: Mapping[int, float], weights: Container[int]) -> float:
+    """Return the bytes of weights that nothing reads; a kernel that tells its bytes may read all that it is given."""
+    told = [step for step in found if "bytes_accessed" in attributes.kernel_cost(step.operation.attributes)]
+    given = {
+        origin.number for step in told for name in step.operation.operands if (origin := _origin(module, step, name))
+    }
+    return sum(
+        max(0.0, sum(array.bytes for array in arrays(one.type)) - read.get(one.number, 0.0))
+        for one in module.parameters
+        if one.number in weights and one.number not in given
+    )
+
+
+def _origin(module: Module, step: Step, operand: str) -> Parameter | None:
+    given = module.known.get((step.operation.computation, operand))
+    return buffers.argument(module, given) if given else None
 
 
 def operations(

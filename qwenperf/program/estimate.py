@@ -46,7 +46,7 @@ def estimate(
         tokens_per_call: Tokens that one call makes or reads, of all rows and devices: ``batch`` for a decode step,
             batch times prompt for a prefill, batch times tokens for a loop.
         batch: Rows that the program was compiled for.
-        weight_bytes: Bytes of weights on one device.
+        weight_bytes: Bytes of weights on one device. Those that the analysis says nothing reads do not count.
         cache_bytes: Bytes of the cache on one device, for all rows of ``batch``.
         dtype: What matrices are multiplied in; decides on the peak.
         sweep: Batch sizes to estimate, beside the one from which arithmetic bounds; none for no sweep.
@@ -65,7 +65,8 @@ def estimate(
     seconds = max(demand.seconds, compiler_s or 0.0)
     if not seconds:
         return Estimate(assumptions=("no estimate: the program does nothing that takes time",))
-    shape = _Shape(analysis=analysis, batch=max(1, batch), weight_bytes=weight_bytes, cache_bytes=cache_bytes)
+    read_bytes = max(0, weight_bytes - int(analysis.extra.get("unread_weight_bytes", 0)))
+    shape = _Shape(analysis=analysis, batch=max(1, batch), weight_bytes=read_bytes, cache_bytes=cache_bytes)
     limit = _limit(shape, peaks)
     return Estimate(
         seconds=seconds,
@@ -74,7 +75,7 @@ def estimate(
         bound=demand.bound,
         tokens_per_s=tokens_per_call / seconds,
         mfu=demand.compute_s / seconds,
-        mbu=(weight_bytes + cache_bytes) / seconds / peaks.bytes_per_s,
+        mbu=(read_bytes + cache_bytes) / seconds / peaks.bytes_per_s,
         sweep=tuple(_point(shape, target, peaks, rows, tokens_per_call) for rows in _batches(sweep, limit)),
         compute_bound_batch=limit,
         assumptions=(*_assumptions(analysis, target, dtype, compiler_s), *_never_bound(limit, shape, peaks)),

@@ -42,3 +42,20 @@ def test_the_list_is_cut_at_the_cheap_end(texts):
     )
     assert [cost.name for cost in costs.operations(module, steps(module), ())] == ["large", "small"]
     assert [cost.name for cost in costs.operations(module, steps(module), (), most=1)] == ["large"]
+
+
+def test_weights_that_nothing_reads_are_told(texts):
+    """Of a table that is only looked up that is all but the row; a kernel may read the whole of what it is given."""
+    kernel = 'backend_config={"custom_call_config":{"cost_estimate":{"flops":"8","bytes_accessed":"99"}}}'
+    module = texts.parsed(
+        "%table = f32[1000,64]{1,0} parameter(0)",
+        "%row = s32[] parameter(1)",
+        "%zero = s32[] constant(0)",
+        "%head = f32[64,64]{1,0} parameter(2)",
+        "%given = f32[64,64]{1,0} parameter(3)",
+        "%x = f32[1,64]{1,0} dynamic-slice(%table, %row, %zero), dynamic_slice_sizes={1,64}",
+        "%y = f32[1,64]{1,0} dot(%x, %head), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        f'%z = f32[1,64]{{1,0}} custom-call(%y, %given), custom_call_target="tpu_custom_call", {kernel}',
+    )
+    total = costs.totals(module, steps(module), {0, 2, 3})
+    assert total.unread_weight_bytes == 999 * 64 * 4

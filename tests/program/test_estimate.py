@@ -33,6 +33,16 @@ def test_the_roofline_is_the_longest_of_arithmetic_memory_and_links():
     assert (busy.seconds, busy.bound, busy.mfu) == (10.0, "compute", 1.0)
 
 
+def test_a_table_that_is_looked_up_is_not_read_whole():
+    """A model with an embedding table apart from its head: MBU is no more than what is read, at every batch."""
+    told, plain = (
+        estimate.estimate(replace(STEP, extra=extra), TARGET, **{**ROW, "weight_bytes": weights}, sweep=(1, 8))
+        for extra, weights in (({"unread_weight_bytes": 30.0}, 50), ({}, 20))
+    )
+    assert told == plain
+    assert [point.mbu <= 1 for point in told.sweep] == [True] * len(told.sweep)
+
+
 def test_products_of_int8_take_the_chip_s_peak_for_int8():
     """Half the time here; the batch from which arithmetic bounds is another one too."""
     whole = replace(STEP, flops=1000.0, extra={"int8_flops": 600.0})

@@ -17,6 +17,8 @@ _MOST_VIEWS = 4
 """A longer chain of views leads to nothing that a reader would recognise."""
 
 _TPU_TEXT = re.compile(r"%?[^\s=]+ = (?P<shape>\([^=]*?\)|\S+) (?P<opcode>[a-z][\w-]*)\(")
+_COMMENT = re.compile(r"/\*.*?\*/")
+"""Behind each fifth member of a tuple its number is written: ``/*index=5*/``."""
 _TPU_KINDS = {"convolution": "dot", "data formatting": "copy"}
 
 
@@ -117,12 +119,13 @@ def argument_path(path: str) -> str:
 def of_tpu(name: str, stats: Mapping[str, object]) -> Origin | None:
     """Return what a TPU's profiler itself says of an operation; ``None`` where it says nothing."""
     text, kind, op_name, source = (str(stats.get(key) or "") for key in ("text", "hlo_category", "tf_op", "source"))
-    match = _TPU_TEXT.match(text)
+    match = _TPU_TEXT.match(_COMMENT.sub("", text))
     if match is None and not op_name:
         return None
     opcode = match["opcode"] if match else ""
     fused = {*re.findall(r"[a-z]+(?:-[a-z]+)*", name)} - {"fusion"} if opcode == "fusion" else {opcode}
-    computed = fused | {opcode for words, opcode in _TPU_KINDS.items() if words in kind}
+    # A fusion without a telling name is of nothing that is known: that is no copy.
+    computed = (fused | {opcode for words, opcode in _TPU_KINDS.items() if words in kind}) or {opcode}
     scopes = tuple(part for part in reversed(op_name.rstrip(":").split("/")[:-1]) if not part.startswith("jit("))
     return Origin(
         opcode=opcode,

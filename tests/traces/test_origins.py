@@ -163,3 +163,22 @@ def test_a_tpu_s_copy_between_memories_is_a_copy_with_its_shapes():
     told = of_tpu("copy-start.1", {"text": text, "hlo_category": "copy-start", "bytes_accessed": 1024})
     assert (told.opcode, told.category, told.bytes) == ("copy-start", "copy", 1024)
     assert told.shape == "(f32[8,16], f32[8,16], u32[])"
+
+
+def test_a_tpu_s_fusion_of_many_results_is_read_like_any_other():
+    """Each fifth member of its tuple has its number in a comment, and what it costs must not be lost for that."""
+    made = f"({', '.join(['f32[8,128]{1,0:T(8,128)}'] * 5)}, /*index=5*/f32[8]{{0:T(256)}})"
+    text = f"%multiply_reduce_fusion.7 = {made} fusion(f32[8,128]{{1,0:T(8,128)}} %p.1), kind=kLoop, calls=%fused.7"
+    told = of_tpu("multiply_reduce_fusion.7", {"text": text, "hlo_category": "loop fusion", "flops": 4096})
+    assert (told.opcode, told.category, told.flops) == ("fusion", "reduction", 4096)
+    assert told.shape == f"({', '.join(['f32[8,128]'] * 5)}, f32[8])"
+
+
+@pytest.mark.parametrize(
+    ("kind", "category"),
+    [("loop fusion", "elementwise"), ("data formatting", "copy"), ("convolution fusion", "matmul")],
+)
+def test_a_tpu_s_fusion_without_a_telling_name_is_what_its_profiler_calls_it(kind, category):
+    """Arithmetic that is called a copy would be looked for in the wrong place."""
+    text = "%fusion.7 = f32[8,128]{1,0:T(8,128)} fusion(f32[8,128]{1,0:T(8,128)} %p.1), kind=kLoop, calls=%fused.7"
+    assert of_tpu("fusion.7", {"text": text, "hlo_category": kind}).category == category

@@ -11,7 +11,11 @@ from collections.abc import Collection, Iterable
 
 _BY_NAME = (
     ("attention", ("fmha", "flash", "attention", "softmax")),
-    ("matmul", ("dot", "gemm", "gemv", "matmul", "convolution", "ynn", "onednn", "cublas", "cutlass", "einsum")),
+    (
+        "matmul",
+        ("dot", "gemm", "gemv", "sgemm", "hgemm", "dgemm", "matmul", "convolution", "ynn", "onednn", "cublas",
+         "cutlass", "nvjet", "einsum"),
+    ),
     ("cache update", ("dynamic-update-slice", "dynamic_update_slice", "scatter")),
     ("collective", ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective", "permute", "nccl")),
     ("convert", ("convert",)),
@@ -19,9 +23,10 @@ _BY_NAME = (
     ("gather", ("gather", "dynamic-slice", "dynamic_slice")),
     ("copy", ("reshape", "slice")),
     ("reduction", ("reduce", "argmax", "sort", "top-k", "topk")),
-    ("control", ("while", "conditional", "call", "tuple")),
     ("host", ("infeed", "outfeed", "callback")),
-)
+    ("other", ("custom-call",)),
+    ("control", ("while", "conditional", "call", "tuple")),
+)  # fmt: skip
 
 _FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "reshape", "broadcast", "iota", "after-all"}
 _COPIES = {"copy", "copy-start", "copy-done", "transpose", "concatenate", "pad", "slice", "reverse"}

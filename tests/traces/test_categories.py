@@ -23,6 +23,11 @@ from qwenperf.traces.categories import categorize, category
         ("cudnn_fmha", "attention"),
         ("while", "control"),
         ("rng", "other"),
+        ("custom-call.5", "other"),
+        ("xla_ffi_python_cpu_callback", "host"),
+        ("call.1", "control"),
+        ("ampere_sgemm_32x128_tn", "matmul"),
+        ("nvjet_tst_64x8_64x16_1x1_v_bz_TNN", "matmul"),
     ],
 )
 def test_names_alone_tell_the_category(name, expected):

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 VARIABLE = "JAX_PLATFORMS"
-_DEVICE_FILES = ("nvidia[0-9]*", "accel[0-9]*", "accel/accel[0-9]*", "vfio/[0-9]*", "kfd")
+_DEVICE_FILES = ("nvidia[0-9]*", "accel[0-9]*", "accel/accel[0-9]*", "vfio/[0-9]*", "kfd", "dxg")
+"""``dxg`` is what a GPU is in the Windows Subsystem for Linux, which has no file of NVIDIA's."""
 
 
 def default_platform(environ: Mapping[str, str], dev: Path = Path("/dev")) -> dict[str, str]:

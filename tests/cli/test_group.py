@@ -96,6 +96,7 @@ def test_listing_needs_no_jax():
         (("nvidia0",), {}, {}),
         (("accel0",), {}, {}),
         (("vfio/0",), {}, {}),
+        (("dxg",), {}, {}),
         (("vfio/vfio", "nvidia-caps"), {}, {"JAX_PLATFORMS": "cpu"}),
     ],
 )

@@ -28,7 +28,8 @@ _DEBUG_FLAGS = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs", "jax_chec
 _UNFIT_FLAGS = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs", "jax_check_tracer_leaks")
 """Debugging under which other programs run than in service: none compiled, or nothing donated."""
 
-_SYSFS = Path("/sys/devices/system/cpu/cpu0")
+_CORES = Path("/sys/devices/system/cpu")
+_SYSFS = _CORES / "cpu0"
 _BUSY_SHARE = 0.75
 """Load average per core from which other work is to be suspected; a quiet machine that ran nothing is near 0."""
 
@@ -158,6 +159,28 @@ def last_level_cache_bytes() -> int | None:
     return max(sizes, default=0) or None
 
 
+def last_level_caches_bytes(cores: Path = _CORES) -> int | None:
+    """Return the sizes of the last caches of all cores that this process may run on, those that they share once.
+
+    Some processors have one for every eight cores, and all threads together read from all of them. ``None`` where the
+    system does not tell.
+    """
+    found: dict[str, int] = {}
+    for core in _core_numbers():
+        known = [(_kilobytes(_read(one / "size")), _read(one / "shared_cpu_list")) for one in _caches(cores, core)]
+        size, shared = max(known, default=(0, ""))
+        found[shared or str(core)] = size
+    return sum(found.values()) or None
+
+
+def _caches(cores: Path, core: int) -> list[Path]:
+    return list((cores / f"cpu{core}").glob("cache/index*"))
+
+
+def _core_numbers() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 def _kilobytes(text: str) -> int:
     match = re.fullmatch(r"(\d+)([KMG]?)", text)
     return int(match[1]) * 1024 ** " KMG".index(match[2] or " ") if match else 0
@@ -186,6 +209,13 @@ def _total_memory_bytes() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):
         return None
+
+
+def usable_memory_bytes() -> int | None:
+    """Return the bytes of memory that this process may have: those of the machine, or of a container with fewer."""
+    limit = _read(Path("/sys/fs/cgroup/memory.max"))
+    known = [_total_memory_bytes(), int(limit) if limit.isdecimal() else None]
+    return min((one for one in known if one), default=None)
 
 
 def _version(package: str) -> str | None:

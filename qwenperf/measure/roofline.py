@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from qwenperf import units
 from qwenperf.measure.clock import Clock
 from qwenperf.measure.compiles import CompileLog
-from qwenperf.measure.environment import busy, last_level_cache_bytes, usable_cores
+from qwenperf.measure.environment import busy, last_level_caches_bytes, usable_cores, usable_memory_bytes
 from qwenperf.schema.records import Roofline
 from qwenperf.settings import cache_folder
 
@@ -120,7 +120,7 @@ def measure_now(at: float) -> Roofline:
         extra={
             "measured_at": at,
             "load": os.getloadavg()[0],
-            "last_level_cache_bytes": last_level_cache_bytes(),
+            "last_level_cache_bytes": last_level_caches_bytes(),
             _BY_DTYPE: {name: best.rate for name, best in products.items()},
         },
     )
@@ -129,6 +129,8 @@ def measure_now(at: float) -> Roofline:
 def _array_bytes() -> int:
     """Return a size that no cache holds: four times the last level's, 64 MB to 512 MB, and twice it where that is more.
 
+    The last level is that of all cores together, for all of them read. No more than a quarter of the memory is taken.
+
     On an accelerator 1 to 4 GB.
 
     One read is one dispatch, whose tenth of a millisecond must not count: an H100 reads 1 GB in less than half of one.
@@ -136,8 +138,9 @@ def _array_bytes() -> int:
     if jax.default_backend() != "cpu":
         limit = int((jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", 0))
         return min(max(limit // 8, 1 << 30), 4 << 30)
-    cache = last_level_cache_bytes() or 0
-    return max(min(max(4 * cache, 64 << 20), 512 << 20), min(2 * cache, 4 << 30))
+    cache, memory = last_level_caches_bytes() or 0, usable_memory_bytes() or 16 << 30
+    wanted = max(min(max(4 * cache, 64 << 20), 512 << 20), min(2 * cache, 4 << 30))
+    return min(wanted, max(64 << 20, memory // 4))
 
 
 def _read_rates(clock: Clock, size: int) -> Iterator[_Best]:

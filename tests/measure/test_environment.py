@@ -74,3 +74,17 @@ def test_sizes_of_caches_are_read_with_their_unit():
     assert environment._kilobytes("32768K") == 32 * 2**20
     assert environment._kilobytes("48M") == 48 * 2**20
     assert environment._kilobytes("") == 0
+
+
+def test_last_caches_of_all_cores_count_each_once(tmp_path, monkeypatch):
+    """A processor of four chiplets holds four times what its first core sees, and an array in it reads as no memory."""
+    monkeypatch.setattr(environment, "_core_numbers", lambda: [0, 1, 2, 3])
+    for core in range(8):
+        chiplet = f"{core - core % 2}-{core - core % 2 + 1}"
+        for index, size, shared in ((0, "48K", str(core)), (3, "32768K", chiplet)):
+            folder = tmp_path / f"cpu{core}" / "cache" / f"index{index}"
+            folder.mkdir(parents=True)
+            (folder / "size").write_text(f"{size}\n")
+            (folder / "shared_cpu_list").write_text(f"{shared}\n")
+    assert environment.last_level_caches_bytes(tmp_path) == 2 * 32 * 2**20
+    assert environment.last_level_caches_bytes(tmp_path / "elsewhere") is None

@@ -49,9 +49,17 @@ def test_a_machine_reads_and_multiplies_and_says_how(measured):
 def test_the_array_is_larger_than_any_cache(monkeypatch, cache_mb):
     """Some servers' last level has hundreds of megabytes: half of a smaller array would lie in it."""
     cache = None if cache_mb is None else cache_mb << 20
-    monkeypatch.setattr(roofline, "last_level_cache_bytes", lambda: cache)
+    monkeypatch.setattr(roofline, "last_level_caches_bytes", lambda: cache)
+    monkeypatch.setattr(roofline, "usable_memory_bytes", lambda: 32 << 30)
     assert roofline._array_bytes() >= max(64 << 20, 2 * (cache or 0))
     assert roofline._array_bytes() <= max(512 << 20, 2 * (cache or 0))
+
+
+def test_the_array_leaves_room_in_a_small_memory(monkeypatch):
+    """A container with little memory on a large server is not ended for what the server's caches need."""
+    monkeypatch.setattr(roofline, "last_level_caches_bytes", lambda: 2 << 30)
+    monkeypatch.setattr(roofline, "usable_memory_bytes", lambda: 2 << 30)
+    assert roofline._array_bytes() == 512 << 20
 
 
 def test_it_is_kept_for_the_environment(measured):

@@ -51,7 +51,8 @@ def operation_rows(profile: Profile, devices: Sequence[Device]) -> list[dict[str
         key = profile.keys[number]
         row = _row(key, known.get((key.program_id, key.program, key.name)) or of_tpu(key.name, key.stats), profile)
         mine = rows.setdefault(tuple(str(row[name]) for name in _IDENTITY), row)
-        runs = round(float(count[number]) / len(devices))
+        # Rounded only when all are added: each of a TPU's devices has keys of its own, with a share of the runs.
+        runs = float(count[number]) / len(devices)
         mine["count"] += runs
         mine["time_s"] += float(time[number]) * SECONDS / len(devices)
         mine["wall_s"] += float(wall[number]) * SECONDS / len(devices)
@@ -96,6 +97,7 @@ def _row(key: Key, origin: Origin | None, profile: Profile) -> dict[str, Any]:
 def _finished(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     total = sum(row["time_s"] for row in rows) or 1.0
     for row in rows:
+        row["count"] = round(row["count"])
         row["share"] = row["time_s"] / total
         del row["flops_once"], row["bytes_once"]
     return sorted(rows, key=lambda row: (-row["wall_s"], row["name"], row["source"]))

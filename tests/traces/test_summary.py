@@ -57,6 +57,19 @@ def test_two_devices_are_averaged_not_added(saved, xspaces):
     assert (row(summary, "dot")["count"], row(summary, "dot")["wall_s"]) == (1, us(75))
 
 
+@pytest.mark.parametrize(("devices", "steps"), [(2, 1), (4, 1), (2, 3), (8, 3)])
+def test_runs_on_several_tpus_are_those_of_one(saved, xspaces, devices, steps):
+    """Each of them names its operations itself, and a share of a run is rounded away only in the sum."""
+    planes = []
+    for index in range(devices):
+        tpu = xspaces.Plane(f"/device:TPU:{index}").known("%dot.1 = f32[8]{0} dot(%a, %b)", "dot.1", flops=1000)
+        runs = [tpu.event("%dot.1 = f32[8]{0} dot(%a, %b)", 100 * step + 10, 50) for step in range(steps)]
+        planes.append(tpu.line("XLA Ops", runs))
+    whole = xspaces.cpu([(100 * step, 100) for step in range(steps)], ())
+    seen = row(summarize(xplane.read(saved(*planes, whole), "decode")), "dot")
+    assert (seen["count"], seen["flops"], seen["time_s"]) == (steps, 1000 * steps, us(50 * steps))
+
+
 def test_operations_are_grouped_by_what_they_are_and_the_longest_come_first(summary_of):
     summary = summary_of(STEPS, [("copy.6", 0, 10), ("copy.7", 20, 10), ("%dot_fusion.3", 40, 50)])
     assert [(one["name"], one["category"], one["count"]) for one in summary["operations"]] == [

@@ -46,13 +46,15 @@ def _results(module: Module) -> Iterator[Operation]:
     """Yield what makes each array that leaves the program or a loop's body."""
     for root in module.operations:
         if root.root and root.opcode == "tuple":
-            makers = (_maker(module, root, number) for number in range(len(root.operands)))
+            makers = (_maker(module, module.operand(root, number)) for number in range(len(root.operands)))
             yield from (made for made in makers if made is not None)
+        elif root.root and root.computation == module.entry:  # one result is in no tuple
+            made = _maker(module, root)
+            yield from (made,) if made is not None else ()
 
 
-def _maker(module: Module, root: Operation, number: int) -> Operation | None:
-    """Return the operation behind an operand that does work: what only passes an array on is looked through."""
-    operation = module.operand(root, number)
+def _maker(module: Module, operation: Operation | None) -> Operation | None:
+    """Return the operation behind a result that does work: what only passes an array on is looked through."""
     for _ in range(_MOST_STEPS):
         if operation is None or operation.opcode not in _PASSED_ON or not operation.operands:
             return operation

@@ -132,6 +132,18 @@ def test_a_cache_that_is_computed_as_a_whole_is_named_and_an_update_of_a_slice_i
     assert rewrites(returned("dynamic-update-slice(%a, %a, %i, %i, %i)"), ["f32[2,16,4]"]) == ()
 
 
+def test_a_cache_that_is_the_only_result_is_looked_at_too():
+    """A step that returns nothing but its state has no tuple around it."""
+    given = "%a = f32[2,16,4]{2,1,0} parameter(0)"
+    made = "made: f32[2,16,4] rewritten as a whole in main.1"
+    chosen = entry(given, "ROOT %made = f32[2,16,4]{2,1,0} select(%p, %a, %a)")
+    assert rewrites(chosen, ["f32[2,16,4]"]) == (made,)
+    viewed = entry(given, "%made = f32[2,16,4]{2,1,0} add(%a, %a)", "ROOT %b = f32[2,64]{1,0} bitcast(%made)")
+    assert rewrites(viewed, ["f32[2,16,4]"]) == (made,)
+    updated = entry(given, "ROOT %u = f32[2,16,4]{2,1,0} dynamic-update-slice(%a, %a, %i, %i, %i)")
+    assert rewrites(updated, ["f32[2,16,4]"]) == ()
+
+
 def updated(*body):
     """Make a module that returns a bf16 cache array which a fusion with ``body`` makes of the old one."""
     fused = "".join(f"  {line}\n" for line in ("%p = bf16[2,16,4]{2,1,0} parameter(0)", *body))

@@ -52,7 +52,8 @@ def analyse(
     Returns:
         The analysis. Its ``extra`` has ``weight_bytes`` (read of weights where they lie, once for each read),
         ``state_bytes`` (of the other arguments), ``unread_weight_bytes`` (of weights that nothing reads, such as the
-        rows of a table that are not looked up), ``copied_bytes``, ``copied_weight_bytes``, ``upcast_weight_bytes``,
+        rows of a table that are not looked up), ``weight_passes`` (how often the others are read), ``copied_bytes``,
+        ``copied_weight_bytes``, ``upcast_weight_bytes``,
         ``sliced_weight_bytes``, ``relayout_weight_bytes`` (copies of all runs), ``copies_found`` and
         ``copies_by_kind`` (before the list was cut), ``collective_bytes`` and ``collectives_per_layer`` (in a loop over
         the layers) by kind, ``categories``, ``other_operations``, ``operations_without_cycles``, ``int8_flops`` where
@@ -149,6 +150,7 @@ def _totals(total: Totals) -> Json:
         "weight_bytes": total.weight_bytes,
         "state_bytes": total.state_bytes,
         "unread_weight_bytes": total.unread_weight_bytes,
+        "weight_passes": total.weight_passes,
         "other_operations": total.other,
         **({costs.INT8: total.int8_flops} if total.int8_flops else {}),
         "operations_without_cycles": total.without_cycles,

@@ -41,7 +41,8 @@ class Totals:
     """Sums over one call. ``weight_bytes`` are read of weights where they lie, ``state_bytes`` of other arguments.
 
     ``unread_weight_bytes`` are those of the weights that no instruction reads, such as the rows of a table that are not
-    looked up. ``int8_flops`` are part of ``flops``: products of whole numbers of 8 bits.
+    looked up; the others are read ``weight_passes`` times, once a step where a call makes several. ``int8_flops`` are
+    part of ``flops``: products of whole numbers of 8 bits.
     """
 
     flops: float
@@ -51,6 +52,7 @@ class Totals:
     weight_bytes: float
     state_bytes: float
     unread_weight_bytes: float
+    weight_passes: float
     cycles: float
     without_cycles: int
 
@@ -72,15 +74,19 @@ def _steps(module: Module, schedule: Schedule) -> Iterator[Step]:
 def totals(module: Module, found: tuple[Step, ...], weights: Container[int]) -> Totals:
     """Sum up what one call costs; ``weights`` are the numbers of the arguments that are weights."""
     read = _read_by_argument(module, found)
+    weight_bytes = sum(moved for number, moved in read.items() if number in weights)
+    known = {one.number: _bytes(one) for one in module.parameters if one.number in weights}
+    once = sum(min(size, read.get(number, 0.0)) for number, size in known.items())
     cycles = [(attributes.cycles(step.operation.attributes), step) for step in found]
     return Totals(
         flops=sum(step.work.flops * step.runs for step in found),
         int8_flops=sum(step.work.int8 * step.runs for step in found),
         other=sum(step.work.other * step.runs for step in found),
         bytes=sum(step.traffic.bytes * step.runs for step in found),
-        weight_bytes=sum(moved for number, moved in read.items() if number in weights),
+        weight_bytes=weight_bytes,
         state_bytes=sum(moved for number, moved in read.items() if number not in weights),
-        unread_weight_bytes=_unread(module, found, read, weights),
+        unread_weight_bytes=_unread(module, found, read, known),
+        weight_passes=weight_bytes / once if once else 1.0,
         cycles=sum(value * step.runs for value, step in cycles if value),
         without_cycles=sum(step.runs for value, step in cycles if not value and step.traffic.bytes),
     )
@@ -97,17 +103,16 @@ def _read_by_argument(module: Module, found: tuple[Step, ...]) -> Mapping[int, f
     return read
 
 
-def _unread(module: Module, found: tuple[Step, ...], read: Mapping[int, float], weights: Container[int]) -> float:
+def _unread(module: Module, found: tuple[Step, ...], read: Mapping[int, float], known: Mapping[int, float]) -> float:
     """Return the bytes of weights that nothing reads; a kernel that tells its bytes may read all that it is given."""
     told = [step for step in found if "bytes_accessed" in attributes.kernel_cost(step.operation.attributes)]
-    given = {
-        origin.number for step in told for name in step.operation.operands if (origin := _origin(module, step, name))
-    }
-    return sum(
-        max(0.0, sum(array.bytes for array in arrays(one.type)) - read.get(one.number, 0.0))
-        for one in module.parameters
-        if one.number in weights and one.number not in given
-    )
+    origins = (_origin(module, step, name) for step in told for name in step.operation.operands)
+    given = {one.number for one in origins if one is not None}
+    return sum(max(0.0, size - read.get(number, 0.0)) for number, size in known.items() if number not in given)
+
+
+def _bytes(parameter: Parameter) -> float:
+    return float(sum(one.bytes for one in arrays(parameter.type)))
 
 
 def _origin(module: Module, step: Step, operand: str) -> Parameter | None:

@@ -65,8 +65,13 @@ def estimate(
     seconds = max(demand.seconds, compiler_s or 0.0)
     if not seconds:
         return Estimate(assumptions=("no estimate: the program does nothing that takes time",))
-    read_bytes = max(0, weight_bytes - int(analysis.extra.get("unread_weight_bytes", 0)))
-    shape = _Shape(analysis=analysis, batch=max(1, batch), weight_bytes=read_bytes, cache_bytes=cache_bytes)
+    shape = _Shape(
+        analysis=analysis,
+        batch=max(1, batch),
+        weight_bytes=max(0, weight_bytes - int(analysis.extra.get("unread_weight_bytes", 0))),
+        cache_bytes=cache_bytes,
+        passes=max(1, round(float(analysis.extra.get("weight_passes", 1.0)))),
+    )
     limit = _limit(shape, peaks)
     return Estimate(
         seconds=seconds,
@@ -75,7 +80,7 @@ def estimate(
         bound=demand.bound,
         tokens_per_s=tokens_per_call / seconds,
         mfu=demand.compute_s / seconds,
-        mbu=(read_bytes + cache_bytes) / seconds / peaks.bytes_per_s,
+        mbu=shape.needed_bytes(shape.batch) / seconds / peaks.bytes_per_s,
         sweep=tuple(_point(shape, target, peaks, rows, tokens_per_call) for rows in _batches(sweep, limit)),
         compute_bound_batch=limit,
         assumptions=(*_assumptions(analysis, target, dtype, compiler_s), *_never_bound(limit, shape, peaks)),
@@ -85,12 +90,20 @@ def estimate(
 
 @dataclass(frozen=True, kw_only=True)
 class _Shape:
-    """A program and how its demands change with the rows: weights are read once, everything else for each row."""
+    """A program and how its demands change with the rows: weights are read once a step, all else for each row.
+
+    ``passes`` is how many steps one call makes: a loop over tokens reads weights and cache in each of them.
+    """
 
     analysis: ProgramAnalysis
     batch: int
     weight_bytes: int
     cache_bytes: int
+    passes: int
+
+    def needed_bytes(self, rows: int) -> float:
+        """Return the bytes of weights and cache that a call for so many rows has to read."""
+        return self.passes * (self.weight_bytes + self.cache_bytes * rows / self.batch)
 
     @property
     def flops_per_row(self) -> float:
@@ -102,7 +115,7 @@ class _Shape:
 
     @property
     def fixed_bytes(self) -> float:
-        return min(float(self.weight_bytes), self.analysis.hbm_bytes or 0.0)
+        return min(float(self.passes * self.weight_bytes), self.analysis.hbm_bytes or 0.0)
 
     @property
     def bytes_per_row(self) -> float:
@@ -122,7 +135,7 @@ def _point(shape: _Shape, target: TargetRecord, peaks: Peaks, rows: int, tokens_
         seconds=demand.seconds,
         tokens_per_s=tokens_per_call * rows / shape.batch / seconds,
         mfu=demand.compute_s / seconds,
-        mbu=(shape.weight_bytes + shape.cache_bytes * rows / shape.batch) / seconds / peaks.bytes_per_s,
+        mbu=shape.needed_bytes(rows) / seconds / peaks.bytes_per_s,
         bound=demand.bound,
         fits=None if peak is None or memory is None else peak + held <= memory,
     )
@@ -199,7 +212,7 @@ def _assumptions(
     told = [
         f"peaks of {target.name} as published, for {DTYPES.get(dtype, dtype)}; no program reaches them",
         "arithmetic, memory and exchanges overlap perfectly; the host adds nothing",
-        "over the batch, weights are read once a call and everything else grows with the rows",
+        "over the batch, weights are read once a step and everything else grows with the rows",
     ]
     if analysis.extra.get(INT8):
         told.append(_of_int8(target))

@@ -13,7 +13,7 @@ _TOTALS: Mapping[str, str] = {
     **dict.fromkeys(("copies_found", "copies_by_kind", "copied_bytes", "copied_weight_bytes"), "copies"),
     **dict.fromkeys(("upcast_weight_bytes", "sliced_weight_bytes", "relayout_weight_bytes"), "copies"),
     **dict.fromkeys(("collective_bytes", "collectives_per_layer"), "collectives"),
-    **dict.fromkeys(("weight_bytes", "state_bytes", "unread_weight_bytes"), "hbm_bytes"),
+    **dict.fromkeys(("weight_bytes", "state_bytes", "unread_weight_bytes", "weight_passes"), "hbm_bytes"),
     "other_operations": "flops",
     "operations_without_cycles": "estimated_cycles",
     "categories": "operations",

@@ -59,3 +59,29 @@ def test_weights_that_nothing_reads_are_told(texts):
     )
     total = costs.totals(module, steps(module), {0, 2, 3})
     assert total.unread_weight_bytes == 999 * 64 * 4
+    assert total.weight_passes == 1
+
+
+def test_weights_that_every_step_of_a_loop_reads_are_passed_over_so_many_times(texts):
+    """A loop over tokens reads them anew at each; rows of a table that nobody looks up are read by none."""
+    state = "(s32[], f32[1,64]{1,0}, f32[64,64]{1,0})"
+    go = texts.computation("go", f"%p = {state} parameter(0)", "ROOT %t = pred[] constant(true)")
+    body = texts.computation(
+        "body",
+        f"%p = {state} parameter(0)",
+        "%i = s32[] get-tuple-element(%p), index=0",
+        "%x = f32[1,64]{1,0} get-tuple-element(%p), index=1",
+        "%m = f32[64,64]{1,0} get-tuple-element(%p), index=2",
+        "%y = f32[1,64]{1,0} dot(%x, %m), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        f"ROOT %t = {state} tuple(%i, %y, %m)",
+    )
+    module = texts.parsed(
+        "%x0 = f32[1,64]{1,0} parameter(0)",
+        "%w = f32[64,64]{1,0} parameter(1)",
+        "%zero = s32[] constant(0)",
+        f"%state = {state} tuple(%zero, %x0, %w)",
+        texts.loop(5, "body", state=state),
+        computations=(go, body),
+    )
+    total = costs.totals(module, steps(module), {1})
+    assert (total.weight_bytes, total.unread_weight_bytes, total.weight_passes) == (5 * 64 * 64 * 4, 0, 5)

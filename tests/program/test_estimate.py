@@ -43,6 +43,17 @@ def test_a_table_that_is_looked_up_is_not_read_whole():
     assert [point.mbu <= 1 for point in told.sweep] == [True] * len(told.sweep)
 
 
+def test_a_loop_over_tokens_reads_weights_and_cache_at_each_of_them():
+    """Four steps in one call are used as well as one, and gain as much from a larger batch."""
+    loop = replace(STEP, flops=160.0, hbm_bytes=96.0, extra={"weight_passes": 4.0})
+    one = estimate.estimate(STEP, TARGET, **ROW, sweep=(1, 8))
+    four = estimate.estimate(loop, TARGET, **{**ROW, "tokens_per_call": 4}, sweep=(1, 8))
+    assert (four.tokens_per_s, four.mbu) == pytest.approx((one.tokens_per_s, one.mbu))
+    for single, several in zip(one.sweep, four.sweep, strict=True):
+        assert (several.batch, several.bound) == (single.batch, single.bound)
+        assert (several.tokens_per_s, several.mbu) == pytest.approx((single.tokens_per_s, single.mbu))
+
+
 def test_products_of_int8_take_the_chip_s_peak_for_int8():
     """Half the time here; the batch from which arithmetic bounds is another one too."""
     whole = replace(STEP, flops=1000.0, extra={"int8_flops": 600.0})

@@ -79,26 +79,39 @@ def moved_bytes(module: Module, computation: Computation, instruction: Instructi
 
 
 def _fused_bytes(called: Computation, operands: list[Instruction]) -> int:
-    update = _update(called)
-    result = called.instructions.get(called.root) if update is None else called.instructions.get(update.operands[1])
-    total = result.shape.bytes if result is not None else 0
+    results = list(_results(called))
+    updates = [update for result in results if (update := _update(called, result)) is not None]
+    total = sum(_written_bytes(called, result) for result in results)
     for parameter in called.instructions.values():
         if parameter.opcode == "parameter" and parameter.number < len(operands):
-            total += _read_bytes(called, parameter, operands[parameter.number], update)
+            total += _read_bytes(called, parameter, operands[parameter.number], updates)
     return total
 
 
-def _update(called: Computation) -> Instruction | None:
-    """Return the update in place that a fusion ends with, if it does."""
+def _results(called: Computation) -> Iterator[Instruction]:
+    """Yield what a fusion makes: one array, or each of several."""
     root = called.instructions.get(called.root)
-    while root is not None and root.opcode in {"bitcast", "copy"} and root.operands:
-        root = called.instructions.get(root.operands[0])
-    return root if root is not None and root.opcode == _UPDATE and len(root.operands) > 1 else None
+    made = root.operands if root is not None and root.opcode == "tuple" else (called.root,)
+    yield from (called.instructions[number] for number in made if number in called.instructions)
 
 
-def _read_bytes(called: Computation, parameter: Instruction, operand: Instruction, update: Instruction | None) -> int:
+def _written_bytes(called: Computation, result: Instruction) -> int:
+    update = _update(called, result)
+    part = called.instructions.get(update.operands[1]) if update is not None else result
+    return part.shape.bytes if part is not None else 0
+
+
+def _update(called: Computation, result: Instruction) -> Instruction | None:
+    """Return the update in place that one result of a fusion is, if it is one."""
+    made: Instruction | None = result
+    while made is not None and made.opcode in {"bitcast", "copy"} and made.operands:
+        made = called.instructions.get(made.operands[0])
+    return made if made is not None and made.opcode == _UPDATE and len(made.operands) > 1 else None
+
+
+def _read_bytes(called: Computation, parameter: Instruction, operand: Instruction, updates: list[Instruction]) -> int:
     users = [one for one in called.instructions.values() if parameter.id in one.operands]
-    if update is not None and users == [update] and update.operands[0] == parameter.id:
+    if users and all(one in updates and one.operands[0] == parameter.id for one in users):
         return 0
     if users and all(one.opcode in _SLICES and one.operands[0] == parameter.id for one in users):
         return sum(one.shape.bytes for one in users)

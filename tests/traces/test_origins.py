@@ -122,6 +122,24 @@ def test_a_product_that_a_library_makes_counts_its_terms_and_not_its_workspace(t
     assert costs.flops(computation, call) == 0
 
 
+def test_updates_of_several_arrays_in_one_fusion_count_what_they_write():
+    """Keys and values are often written by one: that is two positions, and not two whole caches read and written."""
+    cache, part = Shape(dtype="f32", sizes=(1024, 64)), Shape(dtype="f32", sizes=(1, 64))
+    both = Shape(dtype="tuple", parts=(cache, cache))
+
+    def made(number, opcode, shape, *operands, **more):
+        return Instruction(id=number, name=f"i{number}", opcode=opcode, shape=shape, operands=operands, **more)
+
+    given = [made(n, "parameter", shape, number=n) for n, shape in enumerate((cache, cache, part, part))]
+    updates = [made(4, "dynamic-update-slice", cache, 0, 2), made(5, "dynamic-update-slice", cache, 1, 3)]
+    inside = [*given, *updates, made(6, "tuple", both, 4, 5)]
+    called = Computation(id=2, instructions={one.id: one for one in inside}, root=6)
+    fusion = made(9, "fusion", both, 0, 1, 2, 3, calls=(2,))
+    entry = Computation(id=1, instructions={one.id: one for one in (*given, fusion)}, root=9)
+    module = Module(name="m", computations={1: entry, 2: called}, entry=1)
+    assert costs.moved_bytes(module, entry, fusion) == 4 * part.bytes
+
+
 @pytest.mark.parametrize(
     ("shape", "size", "text"),
     [

@@ -127,8 +127,8 @@ def test_updates_of_several_arrays_in_one_fusion_count_what_they_write():
     cache, part = Shape(dtype="f32", sizes=(1024, 64)), Shape(dtype="f32", sizes=(1, 64))
     both = Shape(dtype="tuple", parts=(cache, cache))
 
-    def made(number, opcode, shape, *operands, **more):
-        return Instruction(id=number, name=f"i{number}", opcode=opcode, shape=shape, operands=operands, **more)
+    def made(key, opcode, shape, *operands, **more):
+        return Instruction(id=key, name=f"i{key}", opcode=opcode, shape=shape, operands=operands, **more)
 
     given = [made(n, "parameter", shape, number=n) for n, shape in enumerate((cache, cache, part, part))]
     updates = [made(4, "dynamic-update-slice", cache, 0, 2), made(5, "dynamic-update-slice", cache, 1, 3)]

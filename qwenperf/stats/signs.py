@@ -18,6 +18,8 @@ EXACT_FLIPS = 32
 """Pairs up to which all sign flips are counted; beyond, a seeded sample of them."""
 
 _SAMPLED_FLIPS = 1 << 17
+_MOST_COINS = 1 << 22
+"""Thrown at a time: 32 MB. Of hundreds of pairs all together would take gigabytes."""
 
 
 @cache
@@ -65,11 +67,21 @@ def flip_p(values: Array) -> float:
     sizes, total = np.abs(values), float(np.sum(values))
     slack = 1e-9 * float(np.sum(sizes))
     if len(sizes) > EXACT_FLIPS:
-        coins = np.random.default_rng(0).integers(0, 2, size=(_SAMPLED_FLIPS, len(sizes))) * 2 - 1
-        return float(1 + np.count_nonzero(coins @ sizes >= total - slack)) / (1 + _SAMPLED_FLIPS)
+        return float(1 + _sampled_flips(sizes, total - slack)) / (1 + _SAMPLED_FLIPS)
     left, right = _sums(sizes[: len(sizes) // 2]), np.sort(_sums(sizes[len(sizes) // 2 :]))
     below = np.searchsorted(right, total - slack - left, side="left")
     return float(np.sum(len(right) - below)) / (len(left) * len(right))
+
+
+def _sampled_flips(sizes: Array, least: float) -> int:
+    """Count those of the sampled sign flips whose sum is at least ``least``; a part of them in memory at a time."""
+    random, found, left = np.random.default_rng(0), 0, _SAMPLED_FLIPS
+    rows = max(1, _MOST_COINS // len(sizes))
+    while left:
+        coins = random.integers(0, 2, size=(min(rows, left), len(sizes))) * 2 - 1
+        found += int(np.count_nonzero(coins @ sizes >= least))
+        left -= len(coins)
+    return found
 
 
 def _sums(sizes: Array) -> Array:

@@ -1,5 +1,6 @@
 """Ranks and flips of signs against counting all of them."""
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -39,6 +40,18 @@ def test_many_flips_are_sampled_and_stay_near_the_truth():
     array = np.concatenate([np.full(20, 1.0), np.full(20, -1.0)])
     assert signs.flip_p(array) == pytest.approx(0.5627, abs=0.01)
     assert signs.flip_p(np.ones(40)) > 0
+
+
+def test_hundreds_of_pairs_take_no_gigabytes():
+    """Whoever asks for very many pairs must not be ended by the test that only confirms them."""
+    values = np.random.default_rng(1).normal(0.02, 0.1, 300)
+    tracemalloc.start()
+    try:
+        share = signs.flip_p(values)
+        assert tracemalloc.get_traced_memory()[1] < 150_000_000
+    finally:
+        tracemalloc.stop()
+    assert 0 < share < 0.05
 
 
 @settings(max_examples=40)

@@ -26,8 +26,7 @@ _LONGEST_S = 300.0
 """Whoever takes longer for one round of series does not come back."""
 
 _STEPS_BACK = 3
-"""By how much it is nicer than who answers: where both want a core, answers come first, and it has a third of it. With
-5, a service of full histories that took 140 runs a second told of a change after 15 to 21 s."""
+"""By how much it is nicer than who answers: where both want a core, answers come first, and it has a third of it."""
 
 
 class JudgeProcess:
